@@ -1,0 +1,8 @@
+"""The nodes floor: machines, their cards, and everything that speaks to them."""
+
+from django.apps import AppConfig
+
+
+class NodesConfig(AppConfig):
+    name = "nodes"
+    default_auto_field = "django.db.models.BigAutoField"

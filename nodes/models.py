@@ -1,0 +1,134 @@
+"""Machines, their cards, and what was heard from them.
+
+Written by the probe, the enrolment and the channel's reader; read by the floors above. Nothing
+here knows a job: a run is a name (``run_id``) that the floor above gave out.
+"""
+
+import uuid
+
+from django.db import models
+
+
+class Node(models.Model):
+    """A machine with GPUs, reached over SSH under a pinned host key.
+
+    ``boot_id``, ``liveness`` and ``seen_at`` are what the last looks said; ``accepts_work`` is
+    the operator's switch; ``alarm`` is set when all traffic is stopped (a changed host key, an
+    owner other than this portal) and says why.
+    """
+
+    class Liveness(models.TextChoices):
+        UP = "up"
+        SUSPECT = "suspect"
+        LOST = "lost"
+
+    class Health(models.TextChoices):
+        OK = "ok"
+        WATCH = "watch"
+        DEGRADED = "degraded"
+        FAILED = "failed"
+
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    name = models.CharField(max_length=63, unique=True)
+    address = models.CharField(max_length=255)
+    port = models.PositiveIntegerField(default=22)
+    account = models.CharField(max_length=63, default="gangway")
+    host_key = models.TextField(help_text="Pinned: type and base64, as in known_hosts.")
+    private_key = models.TextField(help_text="Encrypted; readable with GANGWAY_SECRET_KEYS only.")
+    public_key = models.TextField()
+    root = models.CharField(max_length=1024, blank=True)
+    nvml_module = models.CharField(max_length=1024, blank=True)
+    nvml_library = models.CharField(max_length=1024, blank=True)
+
+    labels = models.JSONField(default=dict, blank=True)
+    rack = models.CharField(max_length=63, blank=True)
+    block = models.CharField(max_length=63, blank=True)
+    fabric_address = models.CharField(max_length=255, blank=True)
+
+    cpus = models.PositiveIntegerField(default=0)
+    memory_mib = models.PositiveIntegerField(default=0)
+    disk_gib = models.PositiveIntegerField(default=0)
+    facts = models.JSONField(default=dict, blank=True)
+
+    accepts_work = models.BooleanField(default=True)
+    liveness = models.CharField(max_length=8, choices=Liveness, default=Liveness.UP)
+    health = models.CharField(max_length=8, choices=Health, default=Health.OK)
+    boot_id = models.CharField(max_length=64, blank=True)
+    seen_at = models.DateTimeField(null=True)
+    probed_at = models.DateTimeField(null=True)
+    missed_looks = models.PositiveIntegerField(default=0)
+    silence = models.TextField(blank=True, help_text="Why the last look got no answer.")
+    alarm = models.TextField(blank=True)
+    enrolled_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Gpu(models.Model):
+    """A card, known by its UUID; written by the probe only. A MIG slice has a parent."""
+
+    uuid = models.CharField(max_length=96, unique=True)
+    node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="gpus")
+    parent = models.ForeignKey(
+        "self", on_delete=models.PROTECT, null=True, blank=True, related_name="slices"
+    )
+    index = models.PositiveSmallIntegerField()
+    model = models.CharField(max_length=96)
+    memory_mib = models.PositiveIntegerField()
+    pci_bus_id = models.CharField(max_length=32, blank=True)
+    compute_capability = models.CharField(max_length=8, blank=True)
+    health = models.CharField(max_length=8, choices=Node.Health, default=Node.Health.OK)
+    present = models.BooleanField(default=True, help_text="Seen by the last probe.")
+    used_mib = models.PositiveIntegerField(default=0)
+    foreign_use = models.TextField(
+        blank=True, help_text="Who from outside uses the card: user, pid, MiB. Empty: nobody."
+    )
+    facts = models.JSONField(default=dict, blank=True)
+    seen_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["node_id", "index"]
+
+    def __str__(self) -> str:
+        return f"{self.node_id}/{self.index} {self.model}"
+
+
+class RunReport(models.Model):
+    """What a node said of a run, by look or by event: one row per (node, run, seq).
+
+    The node counts ``seq`` up with each new fact, so hearing the same twice adds nothing.
+    """
+
+    node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="+")
+    run_id = models.CharField(max_length=64)
+    seq = models.PositiveIntegerField()
+    body = models.JSONField()
+    heard_at = models.DateTimeField()
+    taken_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["node", "run_id", "seq"], name="one_report_per_seq")
+        ]
+        indexes = [
+            models.Index(
+                fields=["id"], name="reports_not_taken", condition=models.Q(taken_at__isnull=True)
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} #{self.seq}"
+
+
+class Wake(models.Model):
+    """Somebody wrote a fact that a placement cycle should look at; deleted by the cycle."""
+
+    cause = models.CharField(max_length=63)
+    made_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.cause

@@ -1,0 +1,1 @@
+"""The portal floor: pages, the API and the command."""

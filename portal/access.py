@@ -1,0 +1,84 @@
+"""Who may see and do what: the only place that asks for roles.
+
+Operators (the group, or superusers) may do everything, auditors may see everything; a lead
+holds for the subtree; a member sees the team's jobs and acts on their own. What a person may
+not see is not found, never forbidden.
+"""
+
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
+
+from nodes.models import Node
+from scheduling.errors import NotAllowed
+from scheduling.models import Job, Member
+from scheduling.queries import Viewer, subtree_ids
+
+OPERATORS = "operators"
+AUDITORS = "auditors"
+
+Person = User | AbstractBaseUser | AnonymousUser
+
+
+def is_operator(user: Person) -> bool:
+    """May act on nodes, pools and everybody's jobs."""
+    if not isinstance(user, User) or not user.is_active:
+        return False
+    return user.is_superuser or user.groups.filter(name=OPERATORS).exists()
+
+
+def is_auditor(user: Person) -> bool:
+    """May see everything and change nothing by it."""
+    return isinstance(user, User) and user.is_active and user.groups.filter(name=AUDITORS).exists()
+
+
+def viewer(user: Person) -> Viewer:
+    """What this person may see."""
+    if not isinstance(user, User):
+        return Viewer(user_id=0, team_ids=frozenset())
+    if is_operator(user) or is_auditor(user):
+        return Viewer(user_id=user.pk, team_ids=None)
+    mine = Member.objects.filter(user=user).values_list("team_id", flat=True)
+    return Viewer(user_id=user.pk, team_ids=frozenset(mine) | led_team_ids(user))
+
+
+def led_team_ids(user: Person) -> frozenset[int]:
+    """The teams this person leads, with everything below them."""
+    if not isinstance(user, User):
+        return frozenset()
+    led = Member.objects.filter(user=user, role=Member.Role.LEAD).values_list("team_id", flat=True)
+    return subtree_ids(led)
+
+
+def may_submit(user: Person, team_id: int) -> bool:
+    """Members and leads for their own teams, operators for any."""
+    if is_operator(user):
+        return True
+    if not isinstance(user, User):
+        return False
+    member = Member.objects.filter(user=user, team_id=team_id).exists()
+    return member or team_id in led_team_ids(user)
+
+
+def may_act_on(user: Person, job: Job) -> bool:
+    """Cancel, hold, release: the owner while a member, the team's leads, operators."""
+    if is_operator(user):
+        return True
+    if not isinstance(user, User):
+        return False
+    if job.team_id in led_team_ids(user):
+        return True
+    owner = job.user_id == user.pk
+    return owner and Member.objects.filter(user=user, team_id=job.team_id).exists()
+
+
+def require_act(user: Person, job: Job) -> None:
+    """Raise NotAllowed unless the person may act on a job they see."""
+    if not may_act_on(user, job):
+        raise NotAllowed(
+            f"Job {job.pk} belongs to {job.user.get_username()}; you may look at it only.",
+            next_step=f"Ask them or a lead of {job.team.name}.",
+        )
+
+
+def may_operate(user: Person, node: Node | None = None) -> bool:
+    """Cordon, clear alarms, enrol: operators."""
+    return is_operator(user)

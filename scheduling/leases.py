@@ -1,0 +1,62 @@
+"""Leases: taken with a placement, freed on the node's word. Only writer of Lease and of the
+counters on Card, both in one transaction, so that the CHECKs see every change.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from django.db.models import F, Q
+from django.db.models.functions import Greatest
+
+from .models import Card, Lease, Part
+
+WHOLE_MILLI = 1000
+
+
+def take(part: Part, card_ids: Sequence[int], *, at: datetime) -> None:
+    """Take whole cards for a part. Raises IntegrityError if one is held: the caller's savepoint."""
+    cards = list(Card.objects.filter(pk__in=card_ids).order_by("pk").select_for_update())
+    Lease.objects.bulk_create(
+        Lease(part=part, card=card, milli=WHOLE_MILLI, mib=card.memory_mib, taken_at=at)
+        for card in cards
+    )
+    Card.objects.filter(pk__in=card_ids).update(
+        held_milli=F("held_milli") + WHOLE_MILLI,
+        held_mib=F("held_mib") + F("memory_mib"),
+        version=F("version") + 1,
+    )
+    if len(cards) != len(set(card_ids)):
+        raise Card.DoesNotExist(f"{len(card_ids)} cards were asked, {len(cards)} exist")
+
+
+def release(part_ids: Iterable[int], *, at: datetime) -> int:
+    """The runs of these parts are gone; their cards still have to be seen clean."""
+    held = Lease.objects.filter(part_id__in=list(part_ids), state=Lease.State.HELD)
+    return held.update(state=Lease.State.RELEASING, releasing_at=at)
+
+
+def free(leases: Iterable[Lease], *, at: datetime) -> int:
+    """Free leases whose node said that the card is clean. Twice is once. Returns how many."""
+    freed = 0
+    for lease in leases:
+        now_free = Lease.objects.filter(pk=lease.pk, freed_at__isnull=True).update(
+            state=Lease.State.FREED, freed_at=at
+        )
+        if now_free:
+            freed += 1
+            Card.objects.filter(pk=lease.card_id).update(
+                held_milli=Greatest(F("held_milli") - lease.milli, 0),
+                held_mib=Greatest(F("held_mib") - lease.mib, 0),
+                version=F("version") + 1,
+            )
+    return freed
+
+
+def quarantine(lease: Lease, *, at: datetime, note: str) -> bool:
+    """Withhold a card that does not get clean; the note names who left it so."""
+    changed = Lease.objects.filter(
+        ~Q(state=Lease.State.QUARANTINED), pk=lease.pk, freed_at__isnull=True
+    ).update(state=Lease.State.QUARANTINED, note=note)
+    if changed:
+        Card.objects.filter(pk=lease.card_id).update(quarantined_at=at, quarantine_note=note)
+    return bool(changed)

@@ -1,0 +1,26 @@
+"""The tables of scheduling, by theme: tenancy, jobs, claims, records."""
+
+from .claims import Card, Lease
+from .jobs import Attempt, ExcludedNode, Job, LogPiece, Part
+from .records import AuditEntry, ControlLease, JobLog, Ledger
+from .tenancy import Member, Pool, PoolNode, PriorityClass, Quota, Team
+
+__all__ = [
+    "Attempt",
+    "AuditEntry",
+    "Card",
+    "ControlLease",
+    "ExcludedNode",
+    "Job",
+    "JobLog",
+    "Lease",
+    "Ledger",
+    "LogPiece",
+    "Member",
+    "Part",
+    "Pool",
+    "PoolNode",
+    "PriorityClass",
+    "Quota",
+    "Team",
+]

@@ -1,0 +1,152 @@
+"""Who shares the machines: teams (a tree), members, quotas, priority classes, pools."""
+
+from django.conf import settings
+from django.core.validators import RegexValidator
+from django.db import models
+
+SLUG = RegexValidator(
+    r"^[a-z0-9][a-z0-9-]{0,62}$",
+    "Use 1 to 63 lower-case letters, digits and hyphens, beginning with a letter or digit.",
+)
+
+
+class Team(models.Model):
+    """A node of the tree that owns quota; jobs sit on leaves, a lead holds for the subtree."""
+
+    name = models.CharField(max_length=63, unique=True, validators=[SLUG])
+    title = models.CharField(max_length=120, blank=True)
+    parent = models.ForeignKey(
+        "self", on_delete=models.PROTECT, null=True, blank=True, related_name="children"
+    )
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(parent__isnull=True) | ~models.Q(parent=models.F("id")),
+                name="no_team_is_its_own_parent",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Member(models.Model):
+    """A person in a team, as member or lead; ``unix_user`` is their account on the nodes."""
+
+    class Role(models.TextChoices):
+        MEMBER = "member"
+        LEAD = "lead"
+
+    team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="members")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="memberships"
+    )
+    role = models.CharField(max_length=8, choices=Role, default=Role.MEMBER)
+    unix_user = models.CharField(max_length=32, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["team", "user"], name="one_membership_per_team")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user} in {self.team}"
+
+
+class Quota(models.Model):
+    """What a team may hold of one GPU model; an empty model means all models together.
+
+    Units: milli-GPU, CPUs, MiB, GPU-hours a month. The limit is nominal + borrowing_limit;
+    no borrowing_limit means no limit above nominal. No row at all: no limit at this level.
+    """
+
+    team = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="quotas")
+    gpu_model = models.CharField(max_length=96, blank=True)
+    nominal_milli = models.PositiveIntegerField(default=0)
+    borrowing_limit_milli = models.PositiveIntegerField(null=True, blank=True)
+    lending_limit_milli = models.PositiveIntegerField(null=True, blank=True)
+    weight = models.PositiveIntegerField(default=1)
+    cpus = models.PositiveIntegerField(null=True, blank=True)
+    memory_mib = models.PositiveIntegerField(null=True, blank=True)
+    gpu_hours_a_month = models.PositiveIntegerField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["team", "gpu_model"], name="one_quota_per_model")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.team}: {self.nominal_milli / 1000:g} × {self.gpu_model or 'GPU'}"
+
+    @property
+    def limit_milli(self) -> int | None:
+        """The most the team may hold, or None for no limit."""
+        if self.borrowing_limit_milli is None:
+            return None
+        return self.nominal_milli + self.borrowing_limit_milli
+
+
+class PriorityClass(models.Model):
+    """How urgent a job says it is, and what that costs it and others."""
+
+    name = models.CharField(max_length=63, unique=True, validators=[SLUG])
+    value = models.IntegerField(help_text="Larger goes first.")
+    may_preempt = models.BooleanField(default=False)
+    preemptible = models.BooleanField(default=False)
+    min_runtime_s = models.PositiveIntegerField(default=600)
+    grace_s = models.PositiveIntegerField(default=60)
+
+    class Meta:
+        ordering = ["-value"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Pool(models.Model):
+    """A set of nodes with rules of its own; a node is in exactly one."""
+
+    class Strategy(models.TextChoices):
+        STRICT_FIFO = "strict_fifo"
+        BACKFILL = "backfill"
+
+    class NodeLoss(models.TextChoices):
+        HOLD = "hold"
+        SELF_FENCE = "self_fence"
+        RESTART_ANYWAY = "restart_anyway"
+
+    class Access(models.TextChoices):
+        PROCESS = "process"
+        ACCOUNT = "account"
+        SANDBOX = "sandbox"
+        CONTAINER = "container"
+
+    name = models.CharField(max_length=63, unique=True, validators=[SLUG])
+    strategy = models.CharField(max_length=12, choices=Strategy, default=Strategy.BACKFILL)
+    default_time_limit_s = models.PositiveIntegerField(default=24 * 3600)
+    max_time_limit_s = models.PositiveIntegerField(default=7 * 24 * 3600)
+    min_grace_s = models.PositiveIntegerField(default=5)
+    max_grace_s = models.PositiveIntegerField(default=600)
+    node_loss = models.CharField(max_length=16, choices=NodeLoss, default=NodeLoss.HOLD)
+    access = models.CharField(max_length=12, choices=Access, default=Access.PROCESS)
+    log_max_mib = models.PositiveIntegerField(default=1024)
+    port_first = models.PositiveIntegerField(default=29400)
+    port_last = models.PositiveIntegerField(default=31399)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class PoolNode(models.Model):
+    """Which pool a node is in."""
+
+    pool = models.ForeignKey(Pool, on_delete=models.PROTECT, related_name="members")
+    node = models.OneToOneField("nodes.Node", on_delete=models.PROTECT, related_name="pool_node")
+
+    def __str__(self) -> str:
+        return f"{self.node} in {self.pool}"

@@ -1,0 +1,51 @@
+"""``move``: the only writer of a job's state.
+
+It changes the row only if it is still where the caller saw it, writes the log line in the same
+transaction, and tells by its return value whether it was the one. It never touches a lease: a
+card is freed on the node's word, by ``scheduling.leases`` alone.
+"""
+
+from datetime import datetime
+
+from django.db import transaction
+
+from .actors import Actor
+from .models import Job, JobLog
+from .states import DONE, MOVES, JobEvent, JobState
+
+
+@transaction.atomic
+def move(
+    actor: Actor,
+    job: Job,
+    event: JobEvent,
+    *,
+    at: datetime,
+    note: str = "",
+    attempt: int | None = None,
+) -> bool:
+    """Apply ``event`` to ``job`` if its row is still in the state the caller saw.
+
+    Returns True when this call moved the row (a move to the same state is logged too); False
+    when the event is no move from there, or somebody was faster. Callers stop on False.
+    """
+    seen = JobState(job.state)
+    target = MOVES.get((seen, event))
+    if target is None:
+        return False
+    ended_at = at if target in DONE else None
+    moved = Job.objects.filter(pk=job.pk, state=seen).update(state=target, ended_at=ended_at)
+    if not moved:
+        return False
+    JobLog.objects.create(
+        job=job,
+        at=at,
+        event=event,
+        from_state=seen,
+        to_state=target,
+        attempt=attempt,
+        actor=actor.name,
+        note=note,
+    )
+    job.state, job.ended_at = target, ended_at
+    return True
