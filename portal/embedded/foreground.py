@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from .errors import EmbeddedError
+from .lifeline import tied_to_parent
 
 
 class Server(Protocol):
@@ -52,6 +53,7 @@ def running(server: Server, *, log: Path, timeout_s: float = 30.0) -> Iterator[N
             stdout=out,
             stderr=out,
             start_new_session=True,
+            preexec_fn=tied_to_parent(signal.SIGINT),
         )
     try:
         wait_ready(server, process, timeout_s=timeout_s)

@@ -1,0 +1,90 @@
+"""The demo's nodes, as words for manage.py, and the demo's people, as lines to print.
+
+A demo node keeps its port for life: the portal knows it by address, as it knows any node.
+"""
+
+import itertools
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from . import home as folder
+from .errors import StartError
+from .options import refuse_taken_port
+
+NAMES = ("demo-a", "demo-b", "demo-c")
+CARDS = 8
+FIRST_PORT = 22001  # below the range from which outgoing connections borrow their ports
+
+
+@dataclass(frozen=True)
+class DemoNode:
+    """One SSH server on 127.0.0.1; everything of it lies below ``root``."""
+
+    name: str
+    port: int
+    root: str
+
+    @property
+    def authorized_keys(self) -> str:
+        return f"{self.root}/authorized_keys"
+
+
+def nodes(home: Path) -> list[DemoNode]:
+    """The demo nodes of this folder; made up on the first call.
+
+    Raises:
+        StartError: something else took the port of one.
+    """
+    path = home / "demo-nodes.json"
+    known = [DemoNode(**entry) for entry in folder.read(path).get("nodes", [])]
+    if not known:
+        ports = itertools.filterfalse(_taken, range(FIRST_PORT, 32768))
+        known = [DemoNode(name, next(ports), str(home / "demo" / name)) for name in NAMES]
+        folder.write_private(path, {"format": 1, "nodes": [asdict(node) for node in known]})
+    for node in known:
+        Path(node.root).mkdir(parents=True, exist_ok=True)
+        refuse_taken_port(
+            "127.0.0.1",
+            node.port,
+            what=f"The demo node {node.name}",
+            next_step=f"Stop what listens there, or remove {home} to begin anew.",
+        )
+    return known
+
+
+def _taken(port: int) -> bool:
+    try:
+        refuse_taken_port("127.0.0.1", port, what="A demo node", next_step="")
+    except StartError:
+        return True
+    return False
+
+
+def serve_words(node: DemoNode) -> list[str]:
+    return [
+        *(sys.executable, "manage.py", "demo_node", "--name", node.name),
+        *("--port", str(node.port), "--root", node.root, "--cards", str(CARDS)),
+        *("--authorized-keys", node.authorized_keys),
+    ]
+
+
+def enrol_words(node: DemoNode) -> list[str]:
+    return [
+        *("add_node", "127.0.0.1", "--port", str(node.port), "--name", node.name),
+        *("--user", "demo", "--authorized-keys", node.authorized_keys, "--yes"),
+    ]
+
+
+def people(home: Path, *, show_passwords: bool) -> list[str]:
+    """A table of who can sign in; the passwords only when asked for."""
+    path = home / "demo.json"
+    found = folder.read(path).get("users", {})
+    if not show_passwords:
+        return [f"Sign in as {', '.join(found)}; their passwords are in {path}."]
+    rows = [
+        f"  {name:<8} {person['password']:<22} {person['team'] or '-':<8} {person['role']}"
+        for name, person in found.items()
+    ]
+    head = f"  {'person':<8} {'password':<22} {'team':<8} role"
+    return ["", head, *rows, "", f"Shown once; {path} keeps them, with an API token each."]
