@@ -38,6 +38,8 @@ $(BIN)/python:
 
 $(VENV)/installed: requirements.lock | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
+	@printf '#!%s\nimport sys\nsys.path.insert(0, "%s")\nfrom portal.client.main import main\nsys.exit(main())\n' \
+	  "$(CURDIR)/$(BIN)/python" "$(CURDIR)" > $(BIN)/gangway && chmod +x $(BIN)/gangway
 	@touch $@
 
 $(VENV)/installed-dev: requirements-dev.lock $(VENV)/installed

@@ -5,6 +5,7 @@ address that is already set is used as it is; what is missing is started here, i
 folder, and stopped at the end. Workers of pytest-xdist inherit the addresses of their parent.
 """
 
+import atexit
 import contextlib
 import os
 import shutil
@@ -18,6 +19,8 @@ from cryptography.fernet import Fernet
 from portal.embedded.foreground import running
 from portal.embedded.postgres import Postgres, new_socket_dir
 from portal.embedded.valkey import Valkey
+
+pytest_plugins = ["tests.needs"]
 
 _services = contextlib.ExitStack()
 
@@ -58,6 +61,7 @@ def _set_secrets() -> None:
 # Runs while plugins named on the command line load: nothing of Django is imported yet.
 if "PYTEST_XDIST_WORKER" not in os.environ:
     _set_secrets()
+    atexit.register(_services.close)  # also when pytest ends before it is set up
     _start_missing()
 
 
