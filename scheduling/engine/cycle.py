@@ -1,0 +1,147 @@
+"""The state of one cycle: what is free, what teams hold, and the step that places one job.
+
+Owns the pairing of quota and fit; decides no order and words no reasons. Capacity and quota only
+shrink inside a cycle, so a request that failed once is not tried again.
+"""
+
+from typing import NamedTuple
+
+from .fit import Need, choose, need_of, parts_of, splits
+from .never import never
+from .quota import UNLIMITED, Amount, Ledger
+from .shortage import Outlook, said, shortages
+from .stock import Stock, Wanted
+from .world import Job, PartPlan, Placement, Reason, World
+
+
+class Shape(NamedTuple):
+    """What makes two requests equal for one cycle: jobs of one shape share one answer.
+
+    ``team`` is None unless a limit on the team's CPU or RAM takes part in the fit.
+    """
+
+    wanted: tuple[Wanted, ...]
+    gpus: int
+    nodes: int
+    cpus: int | None
+    memory_mib: int | None
+    disk_gib: int
+    excluded: frozenset[int]
+    team: int | None
+
+
+class Cycle:
+    """What is still free and who holds what, while jobs are placed one after another."""
+
+    def __init__(self, world: World) -> None:
+        self.now_us = world.now_us
+        self.stock = Stock(world)
+        self.ledger = Ledger(world.teams, world.limits, world.uses)
+        self._failed: set[Shape] = set()
+        self._outlooks: dict[Shape, list[Outlook]] = {}
+
+    def place(self, job: Job) -> Placement | None:
+        """Take the best place for a job and charge its team; None when it must wait."""
+        found = self.find(job)
+        if found is None:
+            return None
+        model, parts = found
+        for part in parts:
+            self.stock.take(part)
+        cpus, memory_mib = sum(p.cpus for p in parts), sum(p.memory_mib for p in parts)
+        self.ledger.charge(job.team, model, Amount(job.gpus * 1000, cpus, memory_mib))
+        return Placement(job.id, parts)
+
+    def find(self, job: Job) -> tuple[str, tuple[PartPlan, ...]] | None:
+        """Return the model and parts of the best place for a job now, taking nothing."""
+        if job.eligible_us > self.now_us or not splits(job):
+            return None
+        asked = asked_of(job)
+        models = [
+            model
+            for model in self.stock.models(job)
+            if not self.ledger.blockers(job.team, model, asked)
+        ]
+        shape = self._shape(job, models)
+        if shape in self._failed:
+            return None
+        needs = self._needs(job, models)
+        choices = [
+            choice for model in models if (choice := choose(self.stock, job, model, needs[model]))
+        ]
+        if not choices:
+            self._failed.add(shape)
+            return None
+        best = min(choices)
+        return best.model, parts_of(self.stock, job, best, needs[best.model])
+
+    def blockers(self, job: Job) -> tuple[list[Reason], list[Reason]]:
+        """Return why a job cannot start on what is left: quota reasons, then fit reasons.
+
+        They are of the one model that the job is nearest to having, so together they are enough.
+        """
+        if not splits(job):
+            return [], _sure(never(self.stock, job, ()))
+        models = self.stock.models(job)
+        outlooks = self._looked_at(job, models)
+        if not outlooks:
+            return [], _sure(never(self.stock, job, self._needs(job, models).items()))
+        asked = asked_of(job)
+        quotas = {
+            look.model: list(self.ledger.blockers(job.team, look.model, asked)) for look in outlooks
+        }
+        # Outlooks come nearest first; a model the team may still have goes before any other.
+        nearest = min(outlooks, key=lambda look: bool(quotas[look.model]))
+        quota = quotas[nearest.model]
+        for why in self._over_shares(job, nearest):
+            if why not in quota:
+                quota.append(why)
+        return quota, list(said(job, nearest))
+
+    def _needs(self, job: Job, models: list[str] | tuple[str, ...]) -> dict[str, Need]:
+        return {model: need_of(job, *self.ledger.ceiling(job.team, model)) for model in models}
+
+    def _shape(self, job: Job, models: list[str] | tuple[str, ...]) -> Shape:
+        capped = any(self.ledger.ceiling(job.team, model) != UNLIMITED for model in models)
+        return Shape(
+            tuple(self.stock.wanted(job, model) for model in models),
+            job.gpus,
+            job.nodes,
+            job.cpus,
+            job.memory_mib,
+            job.disk_gib,
+            job.excluded,
+            job.team if capped else None,
+        )
+
+    def _looked_at(self, job: Job, models: tuple[str, ...]) -> list[Outlook]:
+        shape = self._shape(job, models)
+        if shape not in self._outlooks:
+            needs = self._needs(job, models)
+            self._outlooks[shape] = shortages(self.stock, job, needs.items())
+        return self._outlooks[shape]
+
+    def _over_shares(self, job: Job, outlook: Outlook) -> list[Reason]:
+        need, found = outlook.need, []
+        for near in outlook.nearest:
+            for lack, what, asked in (
+                ("team_cpus", "cpus", need.cpus_on(near.host)),
+                ("team_memory", "memory", need.memory_on(near.host)),
+            ):
+                if lack in near.lacks:
+                    found.append(
+                        self.ledger.over_share(job.team, outlook.model, what, asked * need.nodes)
+                    )
+        return found
+
+
+def asked_of(job: Job) -> Amount:
+    """Return what a job asks of its team; CPU and RAM only where it names them."""
+    need = need_of(job)
+    cpus = None if need.cpus is None else need.cpus * need.nodes
+    memory_mib = None if need.memory_mib is None else need.memory_mib * need.nodes
+    return Amount(job.gpus * 1000, cpus, memory_mib)
+
+
+def _sure(why: Reason | None) -> list[Reason]:
+    return [why] if why else []

@@ -1,0 +1,154 @@
+"""Which cards: the tightest nodes for a job's equal parts, all of one model.
+
+Pure questions over stock.py; knows nothing of queues or quotas beyond the CPU and RAM a team has
+left (``Need``). A new hard constraint on a node is one line of ``short`` and of ``holds``; a new
+preference is a term of ``Choice``'s key.
+"""
+
+from dataclasses import dataclass
+
+from .stock import Bucket, Host, Kind, Shelf, Stock
+from .world import Job, PartPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What each of ``nodes`` nodes must give; None takes the node's share for each card.
+
+    The caps are what a team may still take on each node, None without a limit.
+    """
+
+    gpus: int
+    nodes: int
+    cpus: int | None
+    memory_mib: int | None
+    disk_gib: int
+    cpus_cap: int | None
+    memory_cap_mib: int | None
+    excluded: frozenset[int]
+
+    def cpus_on(self, room: Host | Kind) -> int:
+        """Return the CPU cores this part takes on a node."""
+        return room.share_cpus * self.gpus if self.cpus is None else self.cpus
+
+    def memory_on(self, room: Host | Kind) -> int:
+        """Return the MiB of RAM this part takes on a node."""
+        return room.share_memory_mib * self.gpus if self.memory_mib is None else self.memory_mib
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Choice:
+    """The nodes found for a job on one model; the smallest of several choices is the best."""
+
+    leftover: int
+    penalty: int
+    names: tuple[tuple[str, int], ...]
+    model: str
+
+
+def splits(job: Job) -> bool:
+    """Return whether the job's cards can be divided into equal parts of one card or more."""
+    return job.nodes >= 1 and job.gpus >= job.nodes and job.gpus % job.nodes == 0
+
+
+def need_of(job: Job, cpus_left: int | None = None, memory_left_mib: int | None = None) -> Need:
+    """Return what each node must give; totals and what a team has left are divided evenly."""
+    return Need(
+        gpus=job.gpus // job.nodes,
+        nodes=job.nodes,
+        cpus=_part(job.cpus, job.nodes),
+        memory_mib=_part(job.memory_mib, job.nodes),
+        disk_gib=job.disk_gib,
+        cpus_cap=None if cpus_left is None else cpus_left // job.nodes,
+        memory_cap_mib=None if memory_left_mib is None else memory_left_mib // job.nodes,
+        excluded=job.excluded,
+    )
+
+
+def short(room: Host | Kind, cards: int, need: Need) -> tuple[str, ...]:
+    """Return what a node with ``cards`` usable cards lacks for one part; empty when it fits."""
+    cpus, memory_mib = need.cpus_on(room), need.memory_on(room)
+    checks = (
+        ("gpus", need.gpus > cards),
+        ("cpus", cpus > max(0, room.cpus)),
+        ("memory", memory_mib > max(0, room.memory_mib)),
+        ("disk", need.disk_gib > max(0, room.disk_gib)),
+        ("team_cpus", need.cpus_cap is not None and cpus > need.cpus_cap),
+        ("team_memory", need.memory_cap_mib is not None and memory_mib > need.memory_cap_mib),
+    )
+    return tuple(what for what, lacking in checks if lacking)
+
+
+def tightest(stock: Stock, shelf: Shelf, need: Need) -> list[Host] | None:
+    """Choose the nodes that the parts fill most tightly, or None when too few have room.
+
+    Best fit: leaving the fewest free cards beside a part keeps whole nodes whole for large jobs.
+    Ties go to the smaller penalty, then to the name that sorts first.
+
+    Cost: the hosts looked at lie in the buckets with enough free cards; a bucket in which no
+    host has the CPU, RAM or disk is passed over in one step.
+    Source: best fit; D. S. Johnson, Near-Optimal Bin Packing Algorithms (MIT, 1973).
+    """
+    chosen: list[Host] = []
+    for bucket in shelf.buckets[need.gpus :]:
+        if not bucket.ranks or not _may_hold(bucket, need):
+            continue
+        before = len(chosen)
+        for rank in bucket.ranks:
+            host = stock.hosts[rank]
+            if host.node.id not in need.excluded and _holds(host, need):
+                chosen.append(host)
+                if len(chosen) == need.nodes:
+                    return chosen
+        if len(chosen) == before:
+            bucket.tighten(stock.hosts)
+    return None
+
+
+def choose(stock: Stock, job: Job, model: str, need: Need) -> Choice | None:
+    """Return the best nodes for a job on cards of one model, comparable with other models'."""
+    shelf = stock.shelf(stock.wanted(job, model))
+    hosts = tightest(stock, shelf, need)
+    if hosts is None:
+        return None
+    return Choice(
+        leftover=sum(shelf.counts[host.rank] - need.gpus for host in hosts),
+        penalty=sum(host.node.penalty for host in hosts),
+        names=tuple(sorted((host.node.name, host.node.id) for host in hosts)),
+        model=model,
+    )
+
+
+def parts_of(stock: Stock, job: Job, choice: Choice, need: Need) -> tuple[PartPlan, ...]:
+    """Return the parts of a choice in rank order (by node name), with the cards named.
+
+    Cards of least memory that suffices go first, then by index: large ones stay for who needs them.
+    """
+    wanted = stock.wanted(job, choice.model)
+    hosts = [stock.by_id[node] for _, node in choice.names]
+    return tuple(
+        PartPlan(
+            node=host.node.id,
+            gpus=tuple(sorted(gpu.id for gpu in host.cards(wanted)[: need.gpus])),
+            cpus=need.cpus_on(host),
+            memory_mib=need.memory_on(host),
+            disk_gib=need.disk_gib,
+        )
+        for host in hosts
+    )
+
+
+def _part(total: int | None, nodes: int) -> int | None:
+    return None if total is None else -(-total // nodes)
+
+
+def _may_hold(bucket: Bucket, need: Need) -> bool:
+    return (
+        (need.cpus or 0) <= bucket.cpus
+        and (need.memory_mib or 0) <= bucket.memory_mib
+        and need.disk_gib <= bucket.disk_gib
+    )
+
+
+def _holds(host: Host, need: Need) -> bool:
+    return not short(host, need.gpus, need)

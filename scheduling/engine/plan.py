@@ -1,0 +1,66 @@
+"""One cycle, top to bottom: order the queue, place what fits, say why the rest waits.
+
+Owns the sequence and nothing else: each question is a module of its own. A new step of the cycle
+(reservations, preemption) is a line of ``plan`` and a module beside fit.py.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from .cycle import Cycle
+from .order import in_order
+from .world import Job, Plan, Reason, Waiting, World, reason
+
+
+def plan(world: World) -> Plan:
+    """Decide who starts now and where, and why everybody else waits.
+
+    The same world gives the same plan, whatever the order inside its tuples. A job that cannot
+    start does not hold up those behind it.
+
+    Cost: O(jobs log jobs + nodes log nodes), O(cards) for each kind of card and labels asked for,
+    and for each distinct request a look at the nodes with cards enough.
+    """
+    cycle = Cycle(world)
+    placements, waiting = [], []
+    for job in in_order(world.jobs):
+        placement = cycle.place(job)
+        if placement:
+            placements.append(placement)
+        else:
+            waiting.append(job)
+    # Reasons come last: they speak of what is left, as the pages show it beside them.
+    return Plan(tuple(placements), tuple(_explained(cycle, waiting)))
+
+
+def _explained(cycle: Cycle, jobs: Iterable[Job]) -> Iterator[Waiting]:
+    """Yield every waiting job, in queue order, with its place and all its blockers."""
+    positions: Counter[int] = Counter()
+    ahead: Counter[tuple[int, str]] = Counter()
+    for job in jobs:
+        positions[job.pool] += 1
+        delay = _backoff(cycle.now_us, job)
+        quota, fit = cycle.blockers(job)
+        reasons = [*delay, *quota, *fit]
+        if fit and fit[0].code == "NeverFits":
+            reasons = [*fit, *delay, *quota]
+        elif fit:
+            reasons += _queued_behind(job, ahead)
+            if not delay and not quota:
+                ahead[job.pool, job.gpu_model] += 1
+        yield Waiting(job.id, positions[job.pool], tuple(reasons))
+
+
+def _backoff(now_us: int, job: Job) -> list[Reason]:
+    if job.eligible_us <= now_us:
+        return []
+    return [reason("Backoff", seconds=-(-(job.eligible_us - now_us) // 1_000_000))]
+
+
+def _queued_behind(job: Job, ahead: Counter[tuple[int, str]]) -> list[Reason]:
+    """Say how many waiting jobs ahead want the same: any job wants what one without model wants."""
+    if job.gpu_model:
+        jobs = ahead[job.pool, job.gpu_model] + ahead[job.pool, ""]
+    else:
+        jobs = sum(count for (pool, _), count in ahead.items() if pool == job.pool)
+    return [reason("Priority", ahead=jobs)] if jobs else []

@@ -1,0 +1,196 @@
+"""What people are told: one sentence or two for each reason code, with its numbers.
+
+Owns every word about waiting; nothing else puts a reason into words. Voice: short main clauses,
+present tense, numbers with units, then the way round. A new code is a row of ``CATALOGUE`` and a
+row of the table in ``docs/placement.md``; a test compares the two.
+"""
+
+from collections.abc import Callable, Mapping
+
+from .world import Reason
+
+Numbers = Mapping[str, int | str]
+_UNITS = {"cpus": "CPU cores", "memory": "GiB of RAM", "disk": "GiB of disk"}
+
+
+def sentence(why: Reason) -> str:
+    """Return a reason in words. A code without words is told by its name and numbers."""
+    numbers = dict(why.numbers)
+    if why.code in CATALOGUE:
+        return CATALOGUE[why.code](numbers)
+    figures = ", ".join(f"{name} {value}" for name, value in why.numbers)
+    return f"{why.code}: {figures}." if figures else f"{why.code}."
+
+
+def _backoff(n: Numbers) -> str:
+    seconds = int(n["seconds"])
+    wait = f"{seconds} s" if seconds < 120 else f"{-(-seconds // 60)} min"
+    return f"It could not start a moment ago. It is tried again in {wait}."
+
+
+def _quota_limit(n: Numbers) -> str:
+    asked, held, limit = (_quota_amount(n, name) for name in ("asked", "held", "limit"))
+    kind = _quota_kind(n)
+    if int(n["asked"]) > int(n["limit"]):
+        return f"It asks for {asked} {kind}, and {n['team']} may hold {limit}. Ask for less."
+    end = f"It starts when other jobs of {n['team']} end."
+    if n["held"] == n["limit"]:
+        return f"{n['team']} is at its limit, {limit} {kind}. {end}"
+    return f"{n['team']} holds {held} of {limit} {kind}, and this job asks for {asked}. {end}"
+
+
+def _quota_kind(n: Numbers) -> str:
+    what = str(n.get("of", n["what"]))
+    return _cards(n) if what == "gpus" else _UNITS[what]
+
+
+def _quota_amount(n: Numbers, name: str) -> str:
+    """Return an amount in its unit; milli-GPU become cards, MiB become GiB."""
+    amount = int(n[name])
+    if n["unit"] != "milli":
+        return _gib(amount) if n["unit"] == "mib" else str(amount)
+    whole, milli = divmod(amount, 1000)
+    return f"{whole}.{milli:03d}".rstrip("0") if milli else str(whole)
+
+
+def _resources(n: Numbers) -> str:
+    if n["what"] == "gpus":
+        return f"Needs {n['asked']} {_cards(n)}; {_are(n['free'], 'is', 'are')} free.{_withheld(n)}"
+    unit = _UNITS[str(n["what"])]
+    free = f"{_amount(n, 'free')} of the {_amount(n, 'asked')} {unit} it needs there are free"
+    return f"{n['node']} comes nearest, but only {free}. Ask for less, or wait until more are."
+
+
+def _withheld(n: Numbers) -> str:
+    words = {
+        "failed": "failed",
+        "foreign": "in use by somebody outside",
+        "releasing": "being cleaned",
+    }
+    told = [f"{_are(n[why], 'is', 'are')} {word}" for why, word in words.items() if why in n]
+    return f" Of the rest, {' and '.join(told)}." if told else ""
+
+
+def _fragmented(n: Numbers) -> str:
+    per_node, nodes, free = n["per_node"], int(n["nodes"]), n["free"]
+    if nodes == 1:
+        most = f"the most on one node is {n['most']}"
+        return (
+            f"Needs {per_node} {_cards(n)} on one node; {most}. {free} are free in all, in pieces."
+        )
+    roomy = _are(n["roomy"], "node has", "nodes have")
+    return (
+        f"Needs {nodes} nodes with {per_node} free {_cards(n)} each; {roomy} them. "
+        f"{free} are free in all, in pieces."
+    )
+
+
+def _node_unavailable(n: Numbers) -> str:
+    nodes, left_out = int(n["nodes"]), int(n["left_out"])
+    if left_out == nodes:
+        told = "It could not start there a short while ago, so other nodes are tried first."
+    elif n["why"]:
+        told = f"Out of use: {n['why']}."
+    else:
+        told = "It starts when they take work again." if nodes > 1 else "It waits for that node."
+    return f"{n['names']}{_more(nodes)} could hold this job but cannot take it now. {told}"
+
+
+def _more(nodes: int) -> str:
+    return f" and {nodes - 3} more" if nodes > 3 else ""
+
+
+def _never_fits(n: Numbers) -> str:
+    return _NEVER[str(n["what"])](n)
+
+
+def _no_model(n: Numbers) -> str:
+    if not n["models"]:
+        return f"No {n['asked']} in this pool. Choose another pool."
+    return f"No {n['asked']} in this pool. It has {n['models']}; change the card model."
+
+
+def _no_gpus(n: Numbers) -> str:
+    kind, nodes = _cards(n), int(n["nodes"])
+    have = f"No node has {n['asked']} {kind}; the largest has {n['largest']}."
+    if nodes > 1:
+        have = f"No {nodes} nodes have {n['asked']} {kind} each; {n['largest']} each is the most."
+    if n["spread"]:
+        return f"{have} Spread it over {n['spread']} nodes, or ask for fewer."
+    return f"{have} Ask for {int(n['largest']) * nodes} or fewer."
+
+
+def _no_side(n: Numbers) -> str:
+    asked, largest = f"{_amount(n, 'asked')} {_UNITS[str(n['what'])]}", _amount(n, "largest")
+    if int(n["nodes"]) > 1:
+        have = f"No {n['nodes']} nodes with such cards have {asked} each"
+    else:
+        have = f"No node with such cards has {asked}"
+    return f"{have}; the most is {largest}. Ask for that or less."
+
+
+def _no_limit_so_high(n: Numbers) -> str:
+    return _quota_limit({**n, "limit": n["largest"], "held": 0})
+
+
+_NEVER: dict[str, Callable[[Numbers], str]] = {
+    "split": lambda n: (
+        f"{n['asked']} cards cannot be divided evenly over {n['nodes']} nodes. "
+        "Ask for a multiple of the nodes."
+    ),
+    "pool": lambda n: "This pool has no cards. Choose another pool.",
+    "model": _no_model,
+    "card_memory": lambda n: (
+        f"No {_card(n)} has {_gib(n['asked'])} GiB of memory; the largest has "
+        f"{_gib(n['largest'])}. Ask for that or less."
+    ),
+    "labels": lambda n: f"No node with {_cards(n)} is labelled {n['asked']}. Ask for other labels.",
+    "nodes": lambda n: (
+        f"Needs {n['asked']} nodes; {_are(n['largest'], 'has', 'have')} such cards. "
+        "Ask for fewer nodes."
+    ),
+    "gpus": _no_gpus,
+    "cpus": _no_side,
+    "memory": _no_side,
+    "disk": _no_side,
+    "limit": _no_limit_so_high,
+}
+
+
+def _priority(n: Numbers) -> str:
+    ahead = int(n["ahead"])
+    if ahead == 1:
+        return "1 job is ahead that wants the same cards."
+    return f"{ahead} jobs are ahead that want the same cards."
+
+
+def _amount(n: Numbers, name: str) -> str:
+    return _gib(n[name]) if n["what"] == "memory" else str(n[name])
+
+
+def _gib(mib: int | str) -> str:
+    return f"{int(mib) / 1024:.4g}"
+
+
+def _cards(n: Numbers) -> str:
+    return str(n.get("model") or "cards")
+
+
+def _card(n: Numbers) -> str:
+    return str(n.get("model") or "card")
+
+
+def _are(amount: int | str, one: str, many: str) -> str:
+    return f"{amount} {one if int(amount) == 1 else many}"
+
+
+CATALOGUE: dict[str, Callable[[Numbers], str]] = {
+    "Backoff": _backoff,
+    "Fragmented": _fragmented,
+    "NeverFits": _never_fits,
+    "NodeUnavailable": _node_unavailable,
+    "NotEvaluated": lambda n: "Not looked at yet. It is looked at in the next cycle.",
+    "Priority": _priority,
+    "QuotaLimit": _quota_limit,
+    "Resources": _resources,
+}

@@ -1,0 +1,202 @@
+"""Why a job has no place: what is short on the nodes nearest to holding it, with numbers.
+
+Pure questions over stock.py, asked after a cycle has placed what it could. The truth of an answer
+is by construction: it names whatever is short on some set of nodes that would do, so giving back
+just that makes room. A new constraint of ``fit.short`` needs a line in ``_say``.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from .fit import Need, short
+from .stock import Host, Kind, Shelf, Stock
+from .world import Job, Reason, reason
+
+# Any set of nodes gives a true answer; looking at more only finds a nearer one.
+LOOK_HOSTS = 64
+NAMED_HOSTS = 3
+_SAID_OF_CARDS = ("failed", "foreign", "releasing")
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """A node that could hold a part, and what it lacks for that now."""
+
+    host: Host
+    away: bool
+    missing: int
+    lacks: tuple[str, ...]
+
+    def distance(self) -> tuple[bool, int, int, int]:
+        """Return how far the node is: away, cards missing, kinds of things short, rank."""
+        return (self.away, self.missing, len(self.lacks), self.host.rank)
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """The nearest nodes for a job on one model: ``nearest`` are enough to hold it."""
+
+    model: str
+    shelf: Shelf
+    need: Need
+    nearest: tuple[Near, ...]
+    apart: tuple[Near, ...]
+
+    def distance(self) -> tuple[int, int, int, str]:
+        """Return the sort key that makes the nearest of several models the one spoken of."""
+        away = sum(near.away for near in self.nearest)
+        missing = sum(near.missing for near in self.nearest)
+        return (away, missing, sum(len(near.lacks) for near in self.nearest), self.model)
+
+
+def shortages(stock: Stock, job: Job, needs: Iterable[tuple[str, Need]]) -> list[Outlook]:
+    """Return the outlook on each model that could ever hold the job, the nearest first.
+
+    Cost: at most nodes + LOOK_HOSTS hosts a model, unless fewer could hold a part.
+    """
+    outlooks = [look for model, need in needs if (look := _outlook(stock, job, model, need))]
+    return sorted(outlooks, key=Outlook.distance)
+
+
+def could_ever(shelf: Shelf, need: Need) -> bool:
+    """Return whether enough nodes would hold the parts if nothing ran on them."""
+    return _count(shelf, need) >= need.nodes
+
+
+def said(job: Job, outlook: Outlook) -> tuple[Reason, ...]:
+    """Return the reasons of an outlook, what blocks first; team CPU and RAM are not said here."""
+    lacks = {what for near in outlook.nearest for what in near.lacks}
+    reasons: list[Reason] = []
+    if any(near.away for near in outlook.nearest):
+        reasons.append(_unavailable(outlook, [n for n in outlook.nearest if n.away]))
+    if "gpus" in lacks:
+        reasons.append(_cards(job, outlook))
+    for what in ("cpus", "memory", "disk"):
+        if what in lacks:
+            reasons.append(_side(outlook, what))
+    # Nodes that are closed but have room are a second way out, so they are told too.
+    if outlook.apart:
+        reasons.append(_unavailable(outlook, outlook.apart))
+    return tuple(reasons)
+
+
+def _outlook(stock: Stock, job: Job, model: str, need: Need) -> Outlook | None:
+    shelf = stock.shelf(stock.wanted(job, model))
+    if not could_ever(shelf, need):
+        return None
+    enough = need.nodes + LOOK_HOSTS
+    here = [_near(shelf, host, need) for host in islice(_open_hosts(stock, shelf, need), enough)]
+    away = [_near(shelf, host, need) for host in islice(_away_hosts(stock, shelf, need), enough)]
+    ranked = sorted([*here, *away], key=Near.distance)
+    nearest = tuple(ranked[: need.nodes])
+    room = sum(not near.lacks for near in here)
+    spare = [near for near in sorted(away, key=Near.distance) if not near.lacks]
+    apart: tuple[Near, ...] = ()
+    if not any(near.away for near in nearest) and room < need.nodes <= room + len(spare):
+        apart = tuple(spare[: need.nodes - room])
+    return Outlook(model, shelf, need, nearest, apart)
+
+
+def _near(shelf: Shelf, host: Host, need: Need) -> Near:
+    cards = host.count(shelf.wanted)
+    away = not host.node.accepts_work or host.node.id in need.excluded
+    return Near(host, away, max(0, need.gpus - cards), short(host, cards, need))
+
+
+def _open_hosts(stock: Stock, shelf: Shelf, need: Need) -> Iterator[Host]:
+    """Yield hosts that take work and could hold a part, those with cards enough first."""
+    enough, fewer = shelf.buckets[need.gpus :], shelf.buckets[: need.gpus]
+    for bucket in [*enough, *reversed(fewer)]:
+        for rank in bucket.ranks:
+            host = stock.hosts[rank]
+            if host.node.id not in need.excluded and _could_hold(shelf.kinds[rank], need):
+                yield host
+
+
+def _away_hosts(stock: Stock, shelf: Shelf, need: Need) -> Iterator[Host]:
+    """Yield hosts that could hold a part but are closed or left out for this job."""
+    for node in sorted(need.excluded):
+        host = stock.by_id.get(node)
+        if host and host.rank in shelf.counts and _could_hold(shelf.kinds[host.rank], need):
+            yield host
+    for host in shelf.closed:
+        if _could_hold(shelf.kinds[host.rank], need):
+            yield host
+
+
+def _could_hold(kind: Kind, need: Need) -> bool:
+    lacks = short(kind, kind.cards, need)
+    return not set(lacks) - {"team_cpus", "team_memory"}
+
+
+def _count(shelf: Shelf, need: Need) -> int:
+    return sum(n for kind, n in shelf.census.items() if _could_hold(kind, need))
+
+
+def _unavailable(outlook: Outlook, away: Iterable[Near]) -> Reason:
+    nodes = sorted((near.host.node for near in away), key=lambda node: (node.name, node.id))
+    left_out = sum(node.id in outlook.need.excluded for node in nodes)
+    return reason(
+        "NodeUnavailable",
+        nodes=len(nodes),
+        left_out=left_out,
+        asked=outlook.need.nodes,
+        names=", ".join(node.name for node in nodes[:NAMED_HOSTS]),
+        why=next((node.why_not for node in nodes if not node.accepts_work and node.why_not), ""),
+    )
+
+
+def _cards(job: Job, outlook: Outlook) -> Reason:
+    shelf, need = outlook.shelf, outlook.need
+    counts = [len(bucket.ranks) for bucket in shelf.buckets]
+    for node in need.excluded:
+        _leave_out(shelf, counts, node)
+    free = sum(cards * hosts for cards, hosts in enumerate(counts))
+    if free < job.gpus:
+        withheld = {why: n for why in _SAID_OF_CARDS if (n := shelf.withheld[why])}
+        return reason(
+            "Resources", what="gpus", model=outlook.model, free=free, asked=job.gpus, **withheld
+        )
+    return reason(
+        "Fragmented",
+        model=outlook.model,
+        free=free,
+        asked=job.gpus,
+        nodes=need.nodes,
+        per_node=need.gpus,
+        most=max(cards for cards, hosts in enumerate(counts) if hosts),
+        roomy=sum(counts[need.gpus :]),
+        partly=sum(counts[1 : need.gpus]),
+    )
+
+
+def _leave_out(shelf: Shelf, counts: list[int], node: int) -> None:
+    rank = shelf.rank_of.get(node)
+    if rank is not None and rank in shelf.counts:
+        counts[shelf.counts[rank]] -= 1
+
+
+def _side(outlook: Outlook, what: str) -> Reason:
+    """Say which of CPU, RAM or disk a node lacks: the one nearest to having enough."""
+    need = outlook.need
+
+    def figures(host: Host) -> tuple[int, int]:
+        return {
+            "cpus": (host.cpus, need.cpus_on(host)),
+            "memory": (host.memory_mib, need.memory_on(host)),
+            "disk": (host.disk_gib, need.disk_gib),
+        }[what]
+
+    lacking = [near.host for near in outlook.nearest if what in near.lacks]
+    host = min(lacking, key=lambda host: (figures(host)[1] - figures(host)[0], host.rank))
+    free, asked = figures(host)
+    return reason(
+        "Resources",
+        what=what,
+        free=max(0, free),
+        asked=asked,
+        node=host.node.name,
+        nodes=len(lacking),
+        model=outlook.model,
+    )

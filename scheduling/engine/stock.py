@@ -1,0 +1,245 @@
+"""What is still free while a cycle thinks, kept so that a search need not walk all nodes.
+
+Owns the only mutable values of the engine; they live for one cycle. A ``Shelf`` holds the nodes
+that a kind of request may use, in buckets by how many of their cards are free, so the tightest
+node is found from the front. It never chooses: fit.py does. A new thing to run out of is a field
+of ``Host``, ``Kind`` and ``Bucket``.
+"""
+
+from bisect import bisect_left, insort
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from .world import Gpu, Job, Labels, Node, PartPlan, World
+
+NO_SUCH_CARD_MIB = 1 << 62
+
+
+class Wanted(NamedTuple):
+    """The kind of card and node a request asks for: the key of a shelf."""
+
+    pool: int
+    model: str
+    memory_mib: int
+    labels: Labels
+
+
+class Kind(NamedTuple):
+    """What a node has in all, as a shelf sees it; many nodes are of one kind."""
+
+    cards: int
+    cpus: int
+    memory_mib: int
+    disk_gib: int
+    share_cpus: int
+    share_memory_mib: int
+
+
+class Host:
+    """One node in a cycle: its free cards by (model, memory), and its free CPU, RAM and disk."""
+
+    __slots__ = (
+        "cpus",
+        "disk_gib",
+        "free",
+        "memory_mib",
+        "node",
+        "rank",
+        "share_cpus",
+        "share_memory_mib",
+    )
+
+    def __init__(self, rank: int, node: Node) -> None:
+        self.rank = rank
+        self.node = node
+        self.cpus = node.cpus_free
+        self.memory_mib = node.memory_free_mib
+        self.disk_gib = node.disk_free_gib
+        self.share_cpus = node.cpus // max(1, len(node.gpus))
+        self.share_memory_mib = node.memory_mib // max(1, len(node.gpus))
+        self.free: dict[tuple[str, int], list[Gpu]] = defaultdict(list)
+        for gpu in sorted(node.gpus, key=lambda gpu: (gpu.index, gpu.id)):
+            if gpu.free:
+                self.free[gpu.model, gpu.memory_mib].append(gpu)
+
+    def cards(self, wanted: Wanted) -> list[Gpu]:
+        """Return the free cards a request could use, those of least memory first."""
+        return [
+            gpu
+            for model, memory_mib in sorted(self.free)
+            if model == wanted.model and memory_mib >= wanted.memory_mib
+            for gpu in self.free[model, memory_mib]
+        ]
+
+    def count(self, wanted: Wanted) -> int:
+        """Return how many free cards a request could use."""
+        return sum(
+            len(gpus)
+            for (model, memory_mib), gpus in self.free.items()
+            if model == wanted.model and memory_mib >= wanted.memory_mib
+        )
+
+    def kind(self, wanted: Wanted) -> Kind:
+        """Return what the node could offer such a request if nothing ran on it."""
+        node = self.node
+        cards = sum(
+            gpu.model == wanted.model and gpu.memory_mib >= wanted.memory_mib for gpu in node.gpus
+        )
+        return Kind(
+            cards,
+            node.cpus,
+            node.memory_mib,
+            node.disk_gib,
+            self.share_cpus,
+            self.share_memory_mib,
+        )
+
+
+class Bucket:
+    """The hosts of a shelf with equally many free cards, and the most any of them has free.
+
+    The maxima are upper bounds: they may be stale after a host left, never too small.
+    """
+
+    __slots__ = ("cpus", "disk_gib", "memory_mib", "ranks")
+
+    def __init__(self) -> None:
+        self.ranks: list[int] = []
+        self.cpus = self.memory_mib = self.disk_gib = 0
+
+    def add(self, host: Host) -> None:
+        insort(self.ranks, host.rank)
+        self._raise(host)
+
+    def remove(self, rank: int) -> None:
+        del self.ranks[bisect_left(self.ranks, rank)]
+
+    def tighten(self, hosts: list[Host]) -> None:
+        """Make the maxima exact again. Cost: one look at each host of the bucket."""
+        self.cpus = self.memory_mib = self.disk_gib = 0
+        for rank in self.ranks:
+            self._raise(hosts[rank])
+
+    def _raise(self, host: Host) -> None:
+        self.cpus = max(self.cpus, host.cpus)
+        self.memory_mib = max(self.memory_mib, host.memory_mib)
+        self.disk_gib = max(self.disk_gib, host.disk_gib)
+
+
+class Shelf:
+    """The nodes of one pool, model, memory and label wish; open ones in buckets, closed aside."""
+
+    __slots__ = (
+        "buckets",
+        "census",
+        "closed",
+        "counts",
+        "kinds",
+        "rank_of",
+        "wanted",
+        "withheld",
+    )
+
+    def __init__(self, wanted: Wanted, hosts: list[Host]) -> None:
+        self.wanted = wanted
+        self.kinds = {host.rank: kind for host in hosts if (kind := host.kind(wanted)).cards}
+        mine = [host for host in hosts if host.rank in self.kinds]
+        self.counts = {host.rank: host.count(wanted) for host in mine if host.node.accepts_work}
+        self.census = Counter(self.kinds.values())
+        self.rank_of = {host.node.id: host.rank for host in mine}
+        self.closed = sorted(
+            (host for host in mine if not host.node.accepts_work),
+            key=lambda host: (-host.count(wanted), host.rank),
+        )
+        most = max((kind.cards for kind in self.kinds.values()), default=0)
+        self.buckets = [Bucket() for _ in range(most + 1)]
+        self.withheld: Counter[str] = Counter()
+        for host in mine:
+            if host.rank in self.counts:
+                self.buckets[self.counts[host.rank]].add(host)
+                self._count_withheld(host.node)
+
+    def refresh(self, host: Host) -> None:
+        """Move a host to the bucket of what it has free now."""
+        was, now = self.counts[host.rank], host.count(self.wanted)
+        if was == now:
+            return
+        self.buckets[was].remove(host.rank)
+        self.buckets[now].add(host)
+        self.counts[host.rank] = now
+
+    def _count_withheld(self, node: Node) -> None:
+        for gpu in node.gpus:
+            if not gpu.free and gpu.model == self.wanted.model:
+                self.withheld[gpu.why_not] += 1
+
+
+class Stock:
+    """Every node of a world with what is free on it, and the shelves asked for so far."""
+
+    def __init__(self, world: World) -> None:
+        """Rank the nodes by (penalty, name, id): the order of ties. Cost: O(n log n)."""
+        nodes = sorted(world.nodes, key=lambda node: (node.penalty, node.name, node.id))
+        self.hosts = [Host(rank, node) for rank, node in enumerate(nodes)]
+        self.by_id = {host.node.id: host for host in self.hosts}
+        self._shelves: dict[Wanted, Shelf] = {}
+        self._standing: dict[int, list[Shelf]] = defaultdict(list)
+        sizes: dict[int, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
+        for node in nodes:
+            for gpu in node.gpus:
+                sizes[node.pool][gpu.model].add(gpu.memory_mib)
+        self._sizes = {
+            pool: {model: sorted(found) for model, found in sorted(models.items())}
+            for pool, models in sizes.items()
+        }
+
+    def models(self, job: Job) -> tuple[str, ...]:
+        """Return the models a job could get: the one it names, else all of its pool."""
+        return (job.gpu_model,) if job.gpu_model else self.models_of(job.pool)
+
+    def models_of(self, pool: int) -> tuple[str, ...]:
+        """Return the models of a pool's cards, sorted."""
+        return tuple(self._sizes.get(pool, ()))
+
+    def sizes_of(self, pool: int, model: str) -> list[int]:
+        """Return the memory sizes (MiB) of a pool's cards of one model, ascending."""
+        return self._sizes.get(pool, {}).get(model, [])
+
+    def wanted(self, job: Job, model: str) -> Wanted:
+        """Return the shelf key of a job on one model.
+
+        The memory is raised to the next size that exists, so jobs that differ only in what no
+        card tells apart share a shelf; label order means nothing.
+        """
+        sizes = self.sizes_of(job.pool, model)
+        at = bisect_left(sizes, job.gpu_memory_mib)
+        memory_mib = sizes[at] if at < len(sizes) else NO_SUCH_CARD_MIB
+        return Wanted(job.pool, model, memory_mib, tuple(sorted(set(job.labels))))
+
+    def shelf(self, wanted: Wanted) -> Shelf:
+        """Return the shelf for a wish, built when first asked. Cost then: O(cards)."""
+        if wanted not in self._shelves:
+            shelf = Shelf(wanted, list(self._in_reach(wanted)))
+            self._shelves[wanted] = shelf
+            for rank in shelf.counts:
+                self._standing[rank].append(shelf)
+        return self._shelves[wanted]
+
+    def take(self, part: PartPlan) -> None:
+        """Take what a part uses off its node, on every shelf. Cost: O(shelves of the node)."""
+        host = self.by_id[part.node]
+        gone = set(part.gpus)
+        for cards in host.free.values():
+            cards[:] = [gpu for gpu in cards if gpu.id not in gone]
+        host.cpus -= part.cpus
+        host.memory_mib -= part.memory_mib
+        host.disk_gib -= part.disk_gib
+        for shelf in self._standing[host.rank]:
+            shelf.refresh(host)
+
+    def _in_reach(self, wanted: Wanted) -> Iterator[Host]:
+        labels = set(wanted.labels)
+        for host in self.hosts:
+            if host.node.pool == wanted.pool and labels <= set(host.node.labels):
+                yield host

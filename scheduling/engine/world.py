@@ -1,0 +1,164 @@
+"""The nouns of a decision: what goes into a cycle (``World``) and what comes out (``Plan``).
+
+Owns frozen values only: no rule lives here. Times are microseconds since the epoch (UTC), memory
+is MiB, disk is GiB, shares of GPUs are milli-GPU, ids are database ids; nothing is a float. A new
+fact about a node, card or job is a field with a default at the end of its class.
+"""
+
+from dataclasses import dataclass
+
+Labels = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One card. ``free``: healthy, held by nobody, in nobody's foreign use.
+
+    ``why_not`` names what keeps a card from being free: held, failed, foreign or releasing.
+    """
+
+    id: int
+    uuid: str
+    index: int
+    model: str
+    memory_mib: int
+    free: bool
+    why_not: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One machine: its totals and what is free of them. A larger ``penalty`` is placed later."""
+
+    id: int
+    name: str
+    pool: int
+    gpus: tuple[Gpu, ...]
+    cpus: int
+    memory_mib: int
+    disk_gib: int
+    cpus_free: int
+    memory_free_mib: int
+    disk_free_gib: int
+    labels: Labels = ()
+    accepts_work: bool = True
+    why_not: str = ""
+    penalty: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """One team of the tree; ``parent`` is None at a root."""
+
+    id: int
+    name: str
+    parent: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The most a team's subtree may hold; ``gpu_model`` "" is all together, None is no limit."""
+
+    team: int
+    gpu_model: str
+    milli: int | None
+    cpus: int | None = None
+    memory_mib: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What is charged to a leaf team now, on cards of one model."""
+
+    team: int
+    gpu_model: str
+    milli: int
+    cpus: int
+    memory_mib: int
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A request: ``gpus`` in all, in equal parts on ``nodes`` different nodes, all of one model.
+
+    ``cpus`` and ``memory_mib`` are totals, divided evenly and rounded up; None takes of each node
+    its share per card. ``disk_gib`` is asked of every node. ``excluded`` are node ids left out.
+    """
+
+    id: int
+    team: int
+    pool: int
+    priority: int
+    submitted_us: int
+    gpus: int
+    nodes: int = 1
+    gpu_model: str = ""
+    gpu_memory_mib: int = 0
+    cpus: int | None = None
+    memory_mib: int | None = None
+    disk_gib: int = 0
+    labels: Labels = ()
+    excluded: frozenset[int] = frozenset()
+    eligible_us: int = 0
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Everything one decision may look at; the order inside the tuples means nothing."""
+
+    now_us: int
+    nodes: tuple[Node, ...]
+    jobs: tuple[Job, ...]
+    teams: tuple[Team, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    uses: tuple[Use, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PartPlan:
+    """What one node gives to a job; ``gpus`` are card ids in ascending order."""
+
+    node: int
+    gpus: tuple[int, ...]
+    cpus: int
+    memory_mib: int
+    disk_gib: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A job that starts, with its parts in rank order."""
+
+    job: int
+    parts: tuple[PartPlan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a job waits: a code of ``docs/placement.md`` and its numbers, sorted by name."""
+
+    code: str
+    numbers: tuple[tuple[str, int | str], ...] = ()
+
+
+def reason(code: str, **numbers: int | str) -> Reason:
+    """Build a Reason; its numbers are sorted, so equal facts are equal values."""
+    return Reason(code, tuple(sorted(numbers.items())))
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A job that does not start: its place among its pool's waiting jobs, and every blocker."""
+
+    job: int
+    position: int
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one cycle decided: who starts where, who waits and why, both in queue order."""
+
+    placements: tuple[Placement, ...]
+    waiting: tuple[Waiting, ...]
