@@ -97,7 +97,10 @@ class Portal:
         self.start_services()
         self.manage("migrate", "--no-input")
         first_time = not (self.home / "demo.json").exists()
-        self.manage("demo_seed", *([] if self.asked.demo else ["--withdraw"]))
+        if self.asked.demo:
+            self.manage("demo_seed")
+        elif not first_time:
+            self.manage("demo_seed", "--withdraw")
         nodes = demo.nodes(self.home) if self.asked.demo else []
         for node in nodes:
             self.child(node.name, demo.serve_words(node), tier=DEMO_NODES)
@@ -166,7 +169,7 @@ class Portal:
             )
         if done.returncode != 0:
             raise StartError(
-                f"manage.py {words[0]} ended with {done.returncode}: {last_line(log)}",
+                f"manage.py {words[0]} ended with {done.returncode}: {last_line(log) or "it said nothing"}.",
                 next_step=f"Read {log}.",
             )
 
