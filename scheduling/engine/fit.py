@@ -6,9 +6,12 @@ preference is a term of ``Choice``'s key.
 """
 
 from dataclasses import dataclass
+from itertools import compress
 
 from .stock import Bucket, Host, Kind, Shelf, Stock
 from .world import Job, PartPlan
+
+LACKS = ("gpus", "cpus", "memory", "disk", "team_cpus", "team_memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +71,15 @@ def need_of(job: Job, cpus_left: int | None = None, memory_left_mib: int | None 
 def short(room: Host | Kind, cards: int, need: Need) -> tuple[str, ...]:
     """Return what a node with ``cards`` usable cards lacks for one part; empty when it fits."""
     cpus, memory_mib = need.cpus_on(room), need.memory_on(room)
-    checks = (
-        ("gpus", need.gpus > cards),
-        ("cpus", cpus > max(0, room.cpus)),
-        ("memory", memory_mib > max(0, room.memory_mib)),
-        ("disk", need.disk_gib > max(0, room.disk_gib)),
-        ("team_cpus", need.cpus_cap is not None and cpus > need.cpus_cap),
-        ("team_memory", need.memory_cap_mib is not None and memory_mib > need.memory_cap_mib),
+    lacking = (
+        need.gpus > cards,
+        cpus > room.cpus and cpus > 0,
+        memory_mib > room.memory_mib and memory_mib > 0,
+        need.disk_gib > room.disk_gib and need.disk_gib > 0,
+        need.cpus_cap is not None and cpus > need.cpus_cap,
+        need.memory_cap_mib is not None and memory_mib > need.memory_cap_mib,
     )
-    return tuple(what for what, lacking in checks if lacking)
+    return tuple(compress(LACKS, lacking)) if any(lacking) else ()
 
 
 def tightest(stock: Stock, shelf: Shelf, need: Need) -> list[Host] | None:
@@ -143,11 +146,14 @@ def _part(total: int | None, nodes: int) -> int | None:
 
 
 def _may_hold(bucket: Bucket, need: Need) -> bool:
-    return (
-        (need.cpus or 0) <= bucket.cpus
-        and (need.memory_mib or 0) <= bucket.memory_mib
-        and need.disk_gib <= bucket.disk_gib
+    """Return False only when no host of the bucket can have what the part takes."""
+    enough_cpus = need.gpus <= bucket.cpu_shares if need.cpus is None else need.cpus <= bucket.cpus
+    enough_memory = (
+        need.gpus <= bucket.memory_shares
+        if need.memory_mib is None
+        else need.memory_mib <= bucket.memory_mib
     )
+    return enough_cpus and enough_memory and need.disk_gib <= bucket.disk_gib
 
 
 def _holds(host: Host, need: Need) -> bool:

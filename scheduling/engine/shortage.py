@@ -14,7 +14,7 @@ from .stock import Host, Kind, Shelf, Stock
 from .world import Job, Reason, reason
 
 # Any set of nodes gives a true answer; looking at more only finds a nearer one.
-LOOK_HOSTS = 64
+LOOK_HOSTS = 16
 NAMED_HOSTS = 3
 _SAID_OF_CARDS = ("failed", "foreign", "releasing")
 
@@ -86,8 +86,11 @@ def _outlook(stock: Stock, job: Job, model: str, need: Need) -> Outlook | None:
     if not could_ever(shelf, need):
         return None
     enough = need.nodes + LOOK_HOSTS
-    here = [_near(shelf, host, need) for host in islice(_open_hosts(stock, shelf, need), enough)]
-    away = [_near(shelf, host, need) for host in islice(_away_hosts(stock, shelf, need), enough)]
+    fit = {kind for kind in shelf.census if _could_hold(kind, need)}
+    open_hosts = islice(_open_hosts(stock, shelf, need, fit), enough)
+    away_hosts = islice(_away_hosts(stock, shelf, need, fit), enough)
+    here = [_near(shelf, host, need) for host in open_hosts]
+    away = [_near(shelf, host, need) for host in away_hosts]
     ranked = sorted([*here, *away], key=Near.distance)
     nearest = tuple(ranked[: need.nodes])
     room = sum(not near.lacks for near in here)
@@ -104,30 +107,30 @@ def _near(shelf: Shelf, host: Host, need: Need) -> Near:
     return Near(host, away, max(0, need.gpus - cards), short(host, cards, need))
 
 
-def _open_hosts(stock: Stock, shelf: Shelf, need: Need) -> Iterator[Host]:
+def _open_hosts(stock: Stock, shelf: Shelf, need: Need, fit: set[Kind]) -> Iterator[Host]:
     """Yield hosts that take work and could hold a part, those with cards enough first."""
     enough, fewer = shelf.buckets[need.gpus :], shelf.buckets[: need.gpus]
     for bucket in [*enough, *reversed(fewer)]:
         for rank in bucket.ranks:
             host = stock.hosts[rank]
-            if host.node.id not in need.excluded and _could_hold(shelf.kinds[rank], need):
+            if host.node.id not in need.excluded and shelf.kinds[rank] in fit:
                 yield host
 
 
-def _away_hosts(stock: Stock, shelf: Shelf, need: Need) -> Iterator[Host]:
+def _away_hosts(stock: Stock, shelf: Shelf, need: Need, fit: set[Kind]) -> Iterator[Host]:
     """Yield hosts that could hold a part but are closed or left out for this job."""
     for node in sorted(need.excluded):
         host = stock.by_id.get(node)
-        if host and host.rank in shelf.counts and _could_hold(shelf.kinds[host.rank], need):
+        if host and host.rank in shelf.counts and shelf.kinds[host.rank] in fit:
             yield host
     for host in shelf.closed:
-        if _could_hold(shelf.kinds[host.rank], need):
+        if shelf.kinds[host.rank] in fit:
             yield host
 
 
 def _could_hold(kind: Kind, need: Need) -> bool:
     lacks = short(kind, kind.cards, need)
-    return not set(lacks) - {"team_cpus", "team_memory"}
+    return not lacks or not set(lacks) - {"team_cpus", "team_memory"}
 
 
 def _count(shelf: Shelf, need: Need) -> int:

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from .world import Gpu, Job, Labels, Node, PartPlan, World
 
-NO_SUCH_CARD_MIB = 1 << 62
+# More than any machine has: the memory of a card that does not exist, a share that costs nothing.
+MANY = 1 << 62
 
 
 class Wanted(NamedTuple):
@@ -102,11 +103,11 @@ class Bucket:
     The maxima are upper bounds: they may be stale after a host left, never too small.
     """
 
-    __slots__ = ("cpus", "disk_gib", "memory_mib", "ranks")
+    __slots__ = ("cpu_shares", "cpus", "disk_gib", "memory_mib", "memory_shares", "ranks")
 
     def __init__(self) -> None:
         self.ranks: list[int] = []
-        self.cpus = self.memory_mib = self.disk_gib = 0
+        self._clear()
 
     def add(self, host: Host) -> None:
         insort(self.ranks, host.rank)
@@ -117,14 +118,22 @@ class Bucket:
 
     def tighten(self, hosts: list[Host]) -> None:
         """Make the maxima exact again. Cost: one look at each host of the bucket."""
-        self.cpus = self.memory_mib = self.disk_gib = 0
+        self._clear()
         for rank in self.ranks:
             self._raise(hosts[rank])
+
+    def _clear(self) -> None:
+        self.cpus = self.memory_mib = self.disk_gib = 0
+        self.cpu_shares = self.memory_shares = 0
 
     def _raise(self, host: Host) -> None:
         self.cpus = max(self.cpus, host.cpus)
         self.memory_mib = max(self.memory_mib, host.memory_mib)
         self.disk_gib = max(self.disk_gib, host.disk_gib)
+        self.cpu_shares = max(self.cpu_shares, _shares(host.cpus, host.share_cpus))
+        self.memory_shares = max(
+            self.memory_shares, _shares(host.memory_mib, host.share_memory_mib)
+        )
 
 
 class Shelf:
@@ -214,7 +223,7 @@ class Stock:
         """
         sizes = self.sizes_of(job.pool, model)
         at = bisect_left(sizes, job.gpu_memory_mib)
-        memory_mib = sizes[at] if at < len(sizes) else NO_SUCH_CARD_MIB
+        memory_mib = sizes[at] if at < len(sizes) else MANY
         return Wanted(job.pool, model, memory_mib, tuple(sorted(set(job.labels))))
 
     def shelf(self, wanted: Wanted) -> Shelf:
@@ -243,3 +252,8 @@ class Stock:
         for host in self.hosts:
             if host.node.pool == wanted.pool and labels <= set(host.node.labels):
                 yield host
+
+
+def _shares(free: int, share: int) -> int:
+    """Return for how many cards ``free`` is enough, at a node's share for each card."""
+    return free // share if share else MANY
