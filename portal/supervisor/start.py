@@ -168,8 +168,9 @@ class Portal:
                 check=False,
             )
         if done.returncode != 0:
+            said = last_line(log) or "it said nothing"
             raise StartError(
-                f"manage.py {words[0]} ended with {done.returncode}: {last_line(log) or "it said nothing"}.",
+                f"manage.py {words[0]} ended with {done.returncode}: {said}.",
                 next_step=f"Read {log}.",
             )
 
