@@ -65,7 +65,6 @@ def serve_words(node: DemoNode) -> list[str]:
     return [
         *(sys.executable, "manage.py", "demo_node", "--name", node.name),
         *("--port", str(node.port), "--root", node.root, "--cards", str(CARDS)),
-        *("--authorized-keys", node.authorized_keys),
     ]
 
 

@@ -39,11 +39,17 @@ def lock(home: Path) -> IO[str]:
     """Hold the folder until the returned file is closed or this process ends, however it ends.
 
     Raises:
-        StartError: another instance holds it.
+        StartError: another instance holds it, or the folder is not ours to use.
     """
-    home.mkdir(parents=True, exist_ok=True)
-    home.chmod(0o700)
-    held = (home / "lock").open("a+")
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        home.chmod(0o700)
+        held = (home / "lock").open("a+")
+    except OSError as refused:
+        raise StartError(
+            f"The folder {home} cannot be used: {refused.strerror}.",
+            next_step="Own it, or set GANGWAY_HOME to a folder of yours.",
+        ) from refused
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
