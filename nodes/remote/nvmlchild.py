@@ -1,0 +1,150 @@
+"""The warm child that keeps NVML open, and how others ask it.
+
+Owns the child's life: started once, asked by lines, killed when it hangs. Never calls NVML in the
+asking process, because a hung driver call cannot be interrupted, only left behind.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import select
+import signal
+import time
+from pathlib import Path
+from typing import Any, Dict, Generator, NamedTuple, Optional
+
+from .detach import cut_off, die_with_parent, set_name
+from .files import write_all
+from .nvml import Cards, trouble
+from .waiting import Wait
+
+HUNG_S = 5.0
+COLD_S = 20.0  # opening NVML on a node without persistence mode wakes every card first
+
+Fact = Dict[str, Any]
+Asking = Generator[Wait, None, Fact]
+
+
+class Source(NamedTuple):
+    """Where NVML comes from; `lock` lets one process at a time open it (None: no lock)."""
+
+    module: Path
+    library: Optional[Path]
+    lock: Optional[Path]
+
+
+class Nvml:
+    """The asking side. `ask` answers with facts or with {"nvml_error": {...}}."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.child = 0
+        self.reader = self.writer = -1
+        self.count = 0
+        self.forget()
+
+    def forget(self) -> None:
+        self.buffer = b""
+        self.answers: Dict[int, Fact] = {}
+        self.ready = False
+        self.born_s = time.monotonic()
+
+    def warm(self) -> None:
+        """Start the child if there is none."""
+        if self.child:
+            return
+        self.forget()
+        down_read, self.writer = os.pipe()
+        self.reader, up_write = os.pipe()
+        self.child = os.fork()
+        if self.child == 0:
+            live(self.source, down_read, up_write)
+        os.close(down_read)
+        os.close(up_write)
+
+    def ask(self, question: Fact, limit_s: float = HUNG_S) -> Asking:
+        """Ask and wait; a child that does not answer in time counts as hung and is killed."""
+        self.warm()
+        self.count += 1
+        number, child = self.count, self.child
+        self.send(dict(question, n=number))
+        asked_s = time.monotonic()
+        while True:
+            if self.child != child:
+                return {"nvml_error": trouble("probe_hung")}
+            if number in self.answers:
+                return self.answers.pop(number)
+            until_s = asked_s + limit_s if self.ready else self.born_s + COLD_S
+            if time.monotonic() >= until_s:
+                self.end()
+                return {"nvml_error": trouble("probe_hung")}
+            yield Wait(until_s, self.reader)
+            if self.child == child and not self.read():
+                return {"nvml_error": trouble("probe_died")}
+
+    def send(self, question: Fact) -> None:
+        try:
+            write_all(self.writer, json.dumps(question).encode("ascii") + b"\n")
+        except BrokenPipeError:
+            pass  # it is gone: the reading side will see that
+
+    def read(self) -> bool:
+        """Take in what there is; False (and no child any more) when it has died."""
+        if not readable(self.reader):
+            return True
+        chunk = os.read(self.reader, 1024 * 1024)
+        if not chunk:
+            self.end()
+            return False
+        *lines, self.buffer = (self.buffer + chunk).split(b"\n")
+        for line in lines:
+            message = json.loads(line.decode("ascii"))
+            if "ready" in message:
+                self.ready = True
+            else:
+                self.answers[message.pop("n")] = message
+        return True
+
+    def end(self) -> None:
+        """Kill the child and go on without it; one that hangs in the driver may stay a while."""
+        if not self.child:
+            return
+        os.kill(self.child, signal.SIGKILL)
+        os.close(self.reader)
+        os.close(self.writer)
+        os.waitpid(self.child, os.WNOHANG)
+        self.child = 0
+
+
+def readable(fd: int) -> bool:
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def live(source: Source, down_read: int, up_write: int) -> None:
+    """The child's whole life: open NVML, answer until the questions end."""
+    try:
+        die_with_parent()
+        set_name("gangway-probe")
+        cut_off({down_read, up_write})
+        answer(source, down_read, up_write)
+    finally:
+        os._exit(0)
+
+
+def answer(source: Source, down_read: int, up_write: int) -> None:
+    if source.lock is not None:
+        # held until this process ends
+        fcntl.flock(os.open(str(source.lock), os.O_RDWR | os.O_CREAT, 0o600), fcntl.LOCK_EX)
+    cards = Cards(source.module, source.library)
+    write_all(up_write, b'{"ready":true}\n')
+    with os.fdopen(down_read, "rb") as questions:
+        for line in questions:
+            question = json.loads(line.decode("ascii"))
+            facts = dict(cards.facts(question), n=question["n"])
+            write_all(up_write, json.dumps(facts).encode("ascii") + b"\n")
+            if facts["nvml_error"] is not None:
+                return  # the next question finds a new child, and NVML opened anew

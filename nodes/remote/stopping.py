@@ -1,0 +1,88 @@
+"""Ending a whole tree: a signal first, the grace period in full, then KILL until nothing is left.
+
+Owns the only kill() calls. Never decides that a run should end: keeper.py and warden.py do.
+Deadlines are on CLOCK_MONOTONIC.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Callable, Dict, List, Optional
+
+from . import tree
+from .files import Fact, write_json
+from .paths import RunPaths
+
+STRENGTH = ("withdraw", "reclaim", "preempt", "drain", "fault", "time_limit", "cancel")
+
+
+def strength(reason: Optional[str]) -> int:
+    """The greater wins when two ask; an unknown reason is as weak as a withdrawal."""
+    return STRENGTH.index(reason) if reason in STRENGTH else 0
+
+
+class Stopping:
+    """One stop under way. `alive` lists what is left of the run; `tick` does what is due."""
+
+    def __init__(self, paths: RunPaths, alive: Callable[[], List[tree.Process]]) -> None:
+        self.paths, self.alive = paths, alive
+        self.signalled_s: Optional[float] = None
+        self.kill_at_s = float("inf")
+        self.reason: Optional[str] = None
+        self.asked_at_s: Optional[float] = None
+
+    def begin(self, reason: Optional[str], grace_s: float, signal_name: str) -> None:
+        """Send the first signal; the grace period counts from here."""
+        processes = self.alive()
+        self.reason = reason
+        self.signalled_s = time.monotonic()
+        self.kill_at_s = self.signalled_s + grace_s
+        # written first: a job that asks in its signal handler must already find it
+        self.announce()
+        send(processes, getattr(signal, "SIG" + signal_name))
+
+    def hear(self, stop: Fact) -> None:
+        """A stop order: begins the stop, or shortens it and strengthens its reason."""
+        if self.signalled_s is None:
+            self.asked_at_s = stop["asked_at_s"]
+            self.begin(stop["reason"], stop["grace_s"], stop["signal"])
+            return
+        if self.reason is None or strength(stop["reason"]) > strength(self.reason):
+            self.reason = stop["reason"]
+        if stop["asked_at_s"] != self.asked_at_s:
+            self.asked_at_s = stop["asked_at_s"]
+            self.kill_at_s = min(self.kill_at_s, time.monotonic() + stop["grace_s"])
+        self.announce()
+
+    def announce(self) -> None:
+        """For `gangway-job stopping`, which may run as another user."""
+        fact = {"reason": self.reason, "kill_at_s": self.kill_at_s}
+        try:
+            write_json(self.paths.stopping, fact, mode=0o644)
+        except OSError:
+            pass  # a full disk must not keep a run from being stopped
+
+    def tick(self) -> None:
+        if time.monotonic() >= self.kill_at_s:
+            send(self.alive(), signal.SIGKILL)
+
+
+def send(processes: List[tree.Process], number: int) -> None:
+    """Signal each group of the tree once, and singly what stands in the caller's own group."""
+    mine = os.getpgrp()
+    groups: Dict[int, tree.Process] = {p.pgid: p for p in processes if p.pgid != mine}
+    for pgid, member in groups.items():
+        if tree.is_alive(member.pid, member.start):
+            quietly(os.killpg, pgid, number)
+    for process in processes:
+        if process.pgid == mine and tree.is_alive(process.pid, process.start):
+            quietly(os.kill, process.pid, number)
+
+
+def quietly(kill: Callable[[int, int], None], target: int, number: int) -> None:
+    try:
+        kill(target, number)
+    except (ProcessLookupError, PermissionError):
+        pass  # gone in between, or another user's by now; the next look decides

@@ -1,0 +1,51 @@
+"""What a keeper writes down while it lives, for whoever must find the run if it is killed.
+
+Owns seen.json: pid -> start time of every process once seen in the run, at growing distances.
+Never decides anything.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Callable, Dict, List
+
+from .files import read_json, write_json
+from .launch import Rank
+from .paths import RunPaths
+from .tree import Process
+
+FIRST_S, LONGEST_S = 0.25, 5.0
+
+
+class Seen:
+    """Looks after 0.25 s, then at doubling distances up to 5 s; writes only what is new."""
+
+    def __init__(self, paths: RunPaths) -> None:
+        self.paths = paths
+        self.known: Dict[int, int] = {}
+        self.pause_s = FIRST_S
+        self.next_s = time.monotonic() + FIRST_S
+
+    def look(self, ranks: List[Rank], alive: Callable[[], List[Process]]) -> None:
+        if time.monotonic() < self.next_s:
+            return
+        now = {process.pid: process.start for process in alive()}
+        self.pause_s = min(LONGEST_S, self.pause_s * 2)
+        self.next_s = time.monotonic() + self.pause_s
+        now.update((rank.pid, rank.start) for rank in ranks)
+        if now == self.known:
+            return
+        self.known = now
+        try:
+            write_json(self.paths.seen, {"processes": {str(pid): now[pid] for pid in now}})
+        except OSError:
+            pass  # only a help in need; a full disk must not end the keeper
+
+
+def recorded(paths: RunPaths) -> Dict[int, int]:
+    """What the keeper saw last: pid -> start time, its ranks included."""
+    started = read_json(paths.started) or {}
+    found = {rank["pid"]: rank["start"] for rank in started.get("ranks", [])}
+    seen = read_json(paths.seen) or {}
+    found.update((int(pid), start) for pid, start in seen.get("processes", {}).items())
+    return found
