@@ -1,11 +1,11 @@
 """``make up`` itself, with nothing given: every process killed once comes back, and all stop."""
 
+import http.client
 import json
 import os
 import signal
 import subprocess
 import sys
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -20,11 +20,14 @@ NAMES = ["postgres", "valkey", "web", "control", "nodes", "beat"]
 
 
 def answers(url: str) -> bool:
+    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=5)
     try:
-        with urllib.request.urlopen(f"{url}/signin/", timeout=5) as page:
-            return page.status == 200
-    except OSError:
+        connection.request("GET", "/signin/")
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
         return False
+    finally:
+        connection.close()
 
 
 class Up:
