@@ -134,10 +134,20 @@ class Conversation:
         if answer is not None:
             if not answer.done():
                 answer.set_result(message)
-        elif message.get("event") == "hello" and not self.hello.done():
-            self.hello.set_result(message)
+        elif not self.hello.done():
+            self._greet(message)
         elif message.get("event") == "run" and isinstance(message.get("report"), dict):
             self._on_report(message["report"])
+
+    def _greet(self, message: Answer) -> None:
+        """The first line: hello, or why the runner will not work in this folder."""
+        if message.get("event") == "hello":
+            self.hello.set_result(message)
+            return
+        try:
+            answer_of(message, self.where)
+        except (NodeRefused, NodeUnreachable) as refusal:
+            self.hello.set_exception(refusal)
 
 
 class OneShots:
