@@ -21,12 +21,15 @@ def probe(node: Node, args: Args) -> Steps:
     """Facts of the node and every card; without NVML the node's alone, and why."""
     cards = yield from node.nvml.ask({"ask": "probe"})
     user = environment.person({}).pw_name
+    facts = machine.facts(node.root.path, user, node.filesystem, node.boot)
+    if node.nvml.source.module.parent != node.bin_dir:
+        facts.update(machine.pretended())
     return {
         "v": VERSION,
         "driver": cards.get("driver"),
         "nvml_error": cards["nvml_error"],
         "gpus": cards.get("gpus", []),
-        "node": machine.facts(node.root.path, user, node.filesystem, node.boot),
+        "node": facts,
     }
 
 
