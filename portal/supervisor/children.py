@@ -1,6 +1,7 @@
 """One child process: its words, its log, its life and its deaths."""
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -92,10 +93,11 @@ def _has_ended(pid: int) -> bool:
 
 
 def rotate(log: Path) -> None:
-    """Put a log of more than 10 MiB aside (one older one is kept)."""
+    """Put a log of more than 10 MiB aside, also while it is written to (one older one is kept)."""
     log.parent.mkdir(parents=True, exist_ok=True)
     if log.exists() and log.stat().st_size > LOG_LIMIT_BYTES:
-        log.replace(log.with_name(f"{log.name}.1"))
+        shutil.copyfile(log, log.with_name(f"{log.name}.1"))
+        os.truncate(log, 0)  # its writer appends, so it goes on at the new end
 
 
 def last_line(log: Path) -> str:

@@ -34,8 +34,10 @@ POSTGRES, VALKEY, DEMO_NODES, PORTAL = range(4)
 
 def up(environment: Mapping[str, str]) -> int:
     """Run the portal until it is told to stop; returns the exit code."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup asks to outlive the terminal
+        signal.signal(signal.SIGHUP, _interrupt)
     try:
         asked = options.read(environment)
         with home.lock(asked.home):
@@ -190,7 +192,7 @@ class Portal:
         if self.asked.demo:
             lines += demo.people(self.home, show_passwords=show_passwords)
         lines.append("Ctrl-C stops everything, jobs on demo nodes too.")
-        with suppress(BrokenPipeError):
+        with suppress(OSError):
             sys.stdout.write("\n".join(lines) + "\n")
             sys.stdout.flush()
 

@@ -6,19 +6,22 @@ One thread does it all: a child's parent-death signal hangs on the thread that s
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from . import leftovers
-from .children import Child, last_line
+from .children import Child, last_line, rotate
 from .errors import StartError
 
 LOOK_S = 0.1
+ROTATE_S = 60.0
 
 
 def say(text: str) -> None:
     """One line for the person at the terminal."""
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
+    with suppress(OSError):  # a terminal that was closed must not keep us from stopping
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
 
 
 class Supervisor:
@@ -63,10 +66,14 @@ class Supervisor:
             time.sleep(0.05)
 
     def watch(self) -> None:
-        """Tend for ever; KeyboardInterrupt is the way out."""
+        """Tend for ever, and keep the logs short; KeyboardInterrupt is the way out."""
         while True:
-            self.tend()
-            time.sleep(LOOK_S)
+            for child in self.children:
+                rotate(child.log)
+            again_at = time.monotonic() + ROTATE_S
+            while time.monotonic() < again_at:
+                self.tend()
+                time.sleep(LOOK_S)
 
     def stop(self) -> None:
         """Ask and await tier by tier, the last started first; kill what outlasts its grace."""

@@ -13,7 +13,7 @@ import pytest
 
 from portal.supervisor import home, leftovers, options
 from portal.supervisor.backoff import Backoff
-from portal.supervisor.children import Child
+from portal.supervisor.children import LOG_LIMIT_BYTES, Child, rotate
 from portal.supervisor.errors import StartError
 from portal.supervisor.options import BASE_DIR
 from portal.supervisor.supervise import Supervisor
@@ -200,3 +200,15 @@ def test_secrets_are_made_once_and_read_by_nobody_else(tmp_path):
 
     assert (home.read(tmp_path / "secrets.json"), (tmp_path / "instance").read_text()) == first
     assert (tmp_path / "secrets.json").stat().st_mode & 0o077 == 0
+
+
+def test_a_log_that_grew_large_is_put_aside_while_its_writer_goes_on(tmp_path):
+    log = tmp_path / "it.log"
+    with log.open("ab") as writer:
+        writer.write(b"x" * (LOG_LIMIT_BYTES + 1))
+        writer.flush()
+        rotate(log)
+        writer.write(b"and on")
+
+    assert log.read_bytes() == b"and on"
+    assert (tmp_path / "it.log.1").stat().st_size == LOG_LIMIT_BYTES + 1
