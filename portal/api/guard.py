@@ -1,0 +1,72 @@
+"""Against guessing passwords: tries are counted before the password is looked at.
+
+Counters live in the cache for ``WINDOW_S``. The limit for a name at one address is low, that for
+a name from everywhere is higher, so that a stranger cannot easily lock somebody out.
+"""
+
+import hashlib
+from contextlib import suppress
+from dataclasses import dataclass
+
+from django.core.cache import cache
+from redis.exceptions import RedisError
+from rest_framework.exceptions import Throttled
+
+from scheduling.errors import SchedulingError
+
+WINDOW_S = 300
+PER_NAME_AND_ADDRESS = 10
+PER_NAME = 50
+PER_ADDRESS = 100
+
+
+class CannotCount(SchedulingError):
+    """Without the counters a password is not looked at."""
+
+    code = "unavailable"
+    status = 503
+
+
+@dataclass(frozen=True, slots=True)
+class _Counter:
+    key: str
+    limit: int
+
+
+def admit(username: str, address: str) -> None:
+    """Count one try. Raises Throttled when there were too many, CannotCount without the cache."""
+    try:
+        over = [c for c in _counters(username, address) if _count(c.key) > c.limit]
+    except RedisError as gone:
+        raise CannotCount(
+            "Sign-in by password is not possible just now.",
+            next_step="Try again in a minute; tokens work as before.",
+        ) from gone
+    if over:
+        raise Throttled(wait=WINDOW_S, detail=f"Too many tries; wait {WINDOW_S // 60} min.")
+
+
+def forgive(username: str, address: str) -> None:
+    """The password was right: the tries for this name were no guesses, one of the address's not."""
+    pair, name, of_address = _counters(username, address)
+    cache.delete_many([pair.key, name.key])
+    with suppress(ValueError):  # expired meanwhile
+        cache.decr(of_address.key)
+
+
+def _counters(username: str, address: str) -> tuple[_Counter, ...]:
+    name = hashlib.sha256(username.lower().encode()).hexdigest()[:32]
+    return (
+        _Counter(f"guess:{name}:{address}", PER_NAME_AND_ADDRESS),
+        _Counter(f"guess:{name}", PER_NAME),
+        _Counter(f"guess:@{address}", PER_ADDRESS),
+    )
+
+
+def _count(key: str) -> int:
+    cache.add(key, 0, timeout=WINDOW_S)
+    try:
+        return cache.incr(key)
+    except ValueError:  # it expired in between: a new window begins
+        cache.set(key, 1, timeout=WINDOW_S)
+        return 1

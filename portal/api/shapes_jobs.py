@@ -1,0 +1,225 @@
+"""Shapes of jobs: the order as sent, a job in a list, a job in full, its attempts.
+
+Wants jobs as ``scheduling.queries`` gives them (attempts, parts and leases prefetched): rendering
+adds no query.
+"""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from scheduling import reasons
+from scheduling.models import Attempt, Job, Lease, Part
+from scheduling.order_fields import SIGNALS
+from scheduling.states import WAITING, JobState
+
+from .next_steps import next_step_of
+
+_STATES = [state.value for state in JobState]
+
+
+class CheckpointSerializer(serializers.Serializer[Any]):
+    """How the job is asked to leave, and how long it then has."""
+
+    signal = serializers.ChoiceField(list(SIGNALS), required=False)
+    grace_s = serializers.IntegerField(required=False, min_value=1)
+
+
+class JobOrderSerializer(serializers.Serializer[Any]):
+    """A job as sent. Described here, read by ``scheduling.orders.parse``."""
+
+    team = serializers.CharField(max_length=63)
+    command = serializers.CharField(help_text="At most 256 KiB; a #! line decides, else /bin/sh.")
+    gpus = serializers.IntegerField(min_value=1, help_text="In all; divisible by nodes.")
+    pool = serializers.CharField(required=False, max_length=63)
+    name = serializers.CharField(required=False, max_length=200, allow_blank=True)
+    workdir = serializers.CharField(required=False, max_length=4096, allow_null=True)
+    env = serializers.DictField(child=serializers.CharField(allow_blank=True), required=False)
+    nodes = serializers.IntegerField(required=False, min_value=1, default=1)
+    gpu_model = serializers.CharField(required=False, max_length=96, allow_null=True)
+    gpu_memory_gib = serializers.FloatField(required=False, min_value=0, allow_null=True)
+    cpus = serializers.IntegerField(required=False, min_value=1, allow_null=True)
+    memory_gib = serializers.FloatField(required=False, min_value=0, allow_null=True)
+    disk_gib = serializers.IntegerField(required=False, min_value=0)
+    labels = serializers.DictField(child=serializers.CharField(), required=False)
+    launch = serializers.ChoiceField(Job.Launch.values, required=False, default="per_node")
+    device_ids = serializers.ChoiceField(Job.DeviceIds.values, required=False, default="uuid")
+    time_limit = serializers.CharField(required=False, help_text="Seconds, or 90s, 45m, 2d12h.")
+    priority = serializers.CharField(required=False, default="normal")
+    requeue = serializers.BooleanField(required=False, default=True)
+    checkpoint = CheckpointSerializer(required=False)
+
+
+class ActSerializer(serializers.Serializer[Any]):
+    """Why; kept in the audit log."""
+
+    reason = serializers.CharField(required=False, max_length=500, allow_blank=True)
+
+
+class ReasonSerializer(serializers.Serializer[Any]):
+    """Why a job waits: for programs and for people."""
+
+    code = serializers.CharField()
+    numbers = serializers.DictField()
+    sentence = serializers.CharField()
+
+
+class GrantedGpuSerializer(serializers.Serializer[Lease]):
+    uuid = serializers.CharField(source="card.gpu.uuid")
+    index = serializers.IntegerField(source="card.gpu.index")
+    model = serializers.CharField(source="card.gpu.model")
+
+
+class PlacementSerializer(serializers.Serializer[Part]):
+    """The share of a job that is on one node."""
+
+    node = serializers.CharField(source="node.name")
+    first_rank = serializers.IntegerField()
+    ranks = serializers.IntegerField()
+    gpus = GrantedGpuSerializer(source="leases", many=True)
+
+
+class PartSerializer(PlacementSerializer):
+    """And how it went there."""
+
+    started_at = serializers.DateTimeField(allow_null=True)
+    gone_at = serializers.DateTimeField(allow_null=True)
+    ran_s = serializers.FloatField(allow_null=True)
+    exit_code = serializers.IntegerField(allow_null=True)
+    exit_signal = serializers.IntegerField(allow_null=True)
+    log_bytes = serializers.DictField(
+        source="log_size", child=serializers.IntegerField(), help_text="By rank."
+    )
+
+
+class AttemptSerializer(serializers.Serializer[Attempt]):
+    """One run of a job. Empty texts: not so far."""
+
+    number = serializers.IntegerField()
+    run_id = serializers.CharField()
+    outcome = serializers.ChoiceField(["", *Attempt.Outcome.values])
+    stop_reason = serializers.CharField()
+    note = serializers.CharField()
+    placed_at = serializers.DateTimeField()
+    started_at = serializers.DateTimeField(allow_null=True)
+    ended_at = serializers.DateTimeField(allow_null=True)
+    parts = PartSerializer(many=True)
+
+
+class AttemptsSerializer(serializers.Serializer[Any]):
+    results = AttemptSerializer(many=True)
+
+
+class ExplainSerializer(serializers.Serializer[Job]):
+    """Why the job is where it is."""
+
+    id = serializers.IntegerField()
+    state = serializers.ChoiceField(_STATES)
+    position = serializers.IntegerField(allow_null=True, help_text="In its queue, from 1.")
+    reasons = serializers.SerializerMethodField()
+    next_step = serializers.SerializerMethodField()
+
+    @extend_schema_field(ReasonSerializer(many=True))
+    def get_reasons(self, job: Job) -> list[dict[str, Any]]:
+        told = reasons.sentences(job)
+        found = reasons.read(job) if told else []
+        return [
+            {"code": reason.code, "numbers": dict(reason.numbers), "sentence": words}
+            for reason, words in zip(found, told, strict=True)
+        ]
+
+    def get_next_step(self, job: Job) -> str:
+        return next_step_of(job)
+
+
+class JobSummarySerializer(ExplainSerializer):
+    """A job in a list. ``done``: it is in a state that it never leaves."""
+
+    name = serializers.CharField()
+    team = serializers.CharField(source="team.name")
+    user = serializers.CharField(source="user.username")
+    pool = serializers.CharField(source="pool.name")
+    priority = serializers.CharField(source="priority_class.name")
+    gpus = serializers.IntegerField()
+    nodes = serializers.IntegerField()
+    gpu_model = serializers.CharField()
+    done = serializers.BooleanField(source="is_done")
+    submitted_at = serializers.DateTimeField()
+    started_at = serializers.SerializerMethodField()
+    ended_at = serializers.DateTimeField(allow_null=True)
+    exit_code = serializers.SerializerMethodField()
+    exit_signal = serializers.SerializerMethodField()
+    attempt = serializers.SerializerMethodField(help_text="Number of the last one.")
+    placement = serializers.SerializerMethodField()
+
+    @extend_schema_field(serializers.DateTimeField(allow_null=True))
+    def get_started_at(self, job: Job) -> Any:
+        last = _last(job)
+        field = serializers.DateTimeField()
+        return field.to_representation(last.started_at) if last and last.started_at else None
+
+    def get_exit_code(self, job: Job) -> int | None:
+        part = _telling(job)
+        return part.exit_code if part else None
+
+    def get_exit_signal(self, job: Job) -> int | None:
+        part = _telling(job)
+        return part.exit_signal if part else None
+
+    def get_attempt(self, job: Job) -> int | None:
+        last = _last(job)
+        return last.number if last else None
+
+    @extend_schema_field(PlacementSerializer(many=True))
+    def get_placement(self, job: Job) -> Any:
+        last = _last(job) if job.state not in WAITING else None
+        return [PlacementSerializer(part).data for part in (last.parts.all() if last else ())]
+
+
+class JobSerializer(JobSummarySerializer):
+    """A job in full."""
+
+    command = serializers.CharField()
+    workdir = serializers.CharField()
+    env = serializers.DictField(child=serializers.CharField())
+    gpu_memory_gib = serializers.SerializerMethodField()
+    cpus = serializers.IntegerField(allow_null=True)
+    memory_gib = serializers.SerializerMethodField()
+    disk_gib = serializers.IntegerField()
+    labels = serializers.DictField(child=serializers.CharField())
+    launch = serializers.ChoiceField(Job.Launch.values)
+    device_ids = serializers.ChoiceField(Job.DeviceIds.values)
+    time_limit_s = serializers.IntegerField()
+    requeue = serializers.BooleanField()
+    checkpoint = serializers.SerializerMethodField()
+    attempts = AttemptSerializer(many=True)
+
+    def get_gpu_memory_gib(self, job: Job) -> float:
+        return job.gpu_memory_mib / 1024
+
+    def get_memory_gib(self, job: Job) -> float | None:
+        return None if job.memory_mib is None else job.memory_mib / 1024
+
+    @extend_schema_field(CheckpointSerializer)
+    def get_checkpoint(self, job: Job) -> dict[str, Any]:
+        return {"signal": job.stop_signal, "grace_s": job.grace_s}
+
+
+class JobsSerializer(serializers.Serializer[Any]):
+    """A page, newest first; ``next_cursor`` null means the last one."""
+
+    results = JobSummarySerializer(many=True)
+    next_cursor = serializers.CharField(allow_null=True)
+
+
+def _last(job: Job) -> Attempt | None:
+    return max(job.attempts.all(), key=lambda attempt: attempt.number, default=None)
+
+
+def _telling(job: Job) -> Part | None:
+    """The part of an ended job that tells how it ended: the first that failed, else the first."""
+    last = _last(job) if job.is_done else None
+    parts = list(last.parts.all()) if last else []
+    failed = (p for p in parts if p.failed_rank is not None or p.exit_code or p.exit_signal)
+    return next(failed, parts[0] if parts else None)

@@ -1,0 +1,24 @@
+"""Every route of /api/v1/; docs/api.md has a section for each, and a test compares the two."""
+
+from django.urls import path, re_path
+
+from . import job_log, jobs, schema, site, tokens
+
+urlpatterns = [
+    path("jobs", jobs.Jobs.as_view()),
+    path("jobs/<int:job_id>", jobs.OneJob.as_view()),
+    path("jobs/<int:job_id>/attempts", jobs.JobAttempts.as_view()),
+    path("jobs/<int:job_id>/explain", jobs.JobReasons.as_view()),
+    path("jobs/<int:job_id>/log", job_log.JobLog.as_view()),
+    path("jobs/<int:job_id>/cancel", jobs.Cancel.as_view()),
+    path("jobs/<int:job_id>/hold", jobs.Hold.as_view()),
+    path("jobs/<int:job_id>/release", jobs.Release.as_view()),
+    path("nodes", site.Nodes.as_view()),
+    path("gpus", site.Gpus.as_view()),
+    path("teams", site.Teams.as_view()),
+    path("me", site.Me.as_view()),
+    path("tokens", tokens.Tokens.as_view()),
+    path("tokens/<str:prefix>", tokens.OneToken.as_view()),
+    path("schema", schema.Schema.as_view()),
+    re_path("", schema.NothingHere.as_view()),
+]
