@@ -11,7 +11,7 @@ from django.db import connection
 
 
 def now() -> datetime:
-    """The database's wall time, aware, UTC. One round trip; does not stand still in a transaction."""
+    """The database's wall time, aware, UTC. One round trip; it runs on inside a transaction."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT clock_timestamp()")
         row = cursor.fetchone()

@@ -22,6 +22,11 @@ log = logging.getLogger(__name__)
 def cycle_soon(cause: str) -> None:
     """Ask for a placement cycle: a Wake row now, a message after commit."""
     Wake.objects.create(cause=cause[:63])
+    repeat_cycle()
+
+
+def repeat_cycle() -> None:
+    """Send the cycle's message once more; its wakes are there already."""
     _after_commit("scheduling.run_cycle", queue="cycle", expires_s=10)
 
 
@@ -46,11 +51,26 @@ def finish_soon(attempt_id: int) -> None:
     _after_commit("scheduling.finish", [attempt_id], queue="nodes", expires_s=20)
 
 
-def _after_commit(task: str, args: Sequence[int] = (), *, queue: str, expires_s: int) -> None:
+def look_soon(node_id: int) -> None:
+    """Ask for a look at a node."""
+    _after_commit("scheduling.look", [node_id], queue="nodes", expires_s=5)
+
+
+def probe_soon(node_id: int) -> None:
+    """Ask for a probe of a node."""
+    _after_commit("nodes.probe", [node_id], queue="nodes", expires_s=15)
+
+
+def stop_unknown_soon(node_id: int, run_id: str) -> None:
+    """Ask that a run nobody knows be stopped on its node."""
+    _after_commit("scheduling.stop_unknown", [node_id, run_id], queue="nodes", expires_s=20)
+
+
+def _after_commit(task: str, args: Sequence[int | str] = (), *, queue: str, expires_s: int) -> None:
     transaction.on_commit(lambda: _send(task, args, queue=queue, expires_s=expires_s))
 
 
-def _send(task: str, args: Sequence[int], *, queue: str, expires_s: int) -> None:
+def _send(task: str, args: Sequence[int | str], *, queue: str, expires_s: int) -> None:
     if not settings.GANGWAY_HINTS:
         return
     try:

@@ -77,7 +77,8 @@ class Gpu(models.Model):
         "self", on_delete=models.PROTECT, null=True, blank=True, related_name="slices"
     )
     index = models.PositiveSmallIntegerField()
-    model = models.CharField(max_length=96)
+    model = models.CharField(max_length=96, help_text="Short, as quotas name it: H100.")
+    product = models.CharField(max_length=96, blank=True, help_text="As the driver names it.")
     memory_mib = models.PositiveIntegerField()
     pci_bus_id = models.CharField(max_length=32, blank=True)
     compute_capability = models.CharField(max_length=8, blank=True)

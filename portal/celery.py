@@ -35,6 +35,7 @@ app.conf.update(
     beat_schedule={
         "cycle": {
             "task": "scheduling.run_cycle",
+            "args": [True],
             "schedule": 5.0,
             "options": {"queue": "cycle", "expires": 5},
         },
@@ -49,7 +50,7 @@ app.conf.update(
             "options": {"queue": "control", "expires": 5},
         },
         "look": {
-            "task": "nodes.look_all",
+            "task": "scheduling.look_all",
             "schedule": settings.GANGWAY_LOOK_PERIOD_S,
             "options": {"queue": "nodes", "expires": settings.GANGWAY_LOOK_PERIOD_S},
         },

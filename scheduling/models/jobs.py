@@ -1,7 +1,6 @@
 """What was asked (Job), each run of it (Attempt), its share of one node (Part), and its log."""
 
 import uuid
-from typing import Any
 
 from django.conf import settings
 from django.db import models
@@ -217,7 +216,7 @@ class ExcludedNode(models.Model):
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="excluded")
     node = models.ForeignKey("nodes.Node", on_delete=models.PROTECT, related_name="+")
     until = models.DateTimeField()
-    refusal: models.JSONField[Any, Any] = models.JSONField(default=dict)
+    refusal = models.JSONField(default=dict)
 
     class Meta:
         constraints = [

@@ -1,0 +1,70 @@
+"""Look, think, write: one placement cycle, and the loop that serves every wake once.
+
+A wake is a row; its ids are noted before the snapshot and deleted after the commit, so a fact
+written in between is looked at by the next turn. Nothing here decides: the engine does.
+"""
+
+import logging
+import time
+from datetime import timedelta
+
+from django.conf import settings
+
+from nodes import clock
+from nodes.models import Wake
+
+from . import commit, control, snapshot
+from .cards import sync_cards
+from .engine.plan import plan
+
+log = logging.getLogger(__name__)
+MOST_TURNS = 40
+
+
+def serve(*, always: bool = False) -> int:
+    """Run cycles until no wake is left. ``always``: at least one. Returns how many were run.
+
+    Ends at once when another worker holds the lease: it will see the same wakes. The question
+    is asked again after letting go, since a wake may have come in between.
+    """
+    turns = 0
+    while turns < MOST_TURNS and ((always and not turns) or Wake.objects.exists()):
+        with control.lease() as fence:
+            if fence is None:
+                return turns
+            while turns < MOST_TURNS and ((always and not turns) or Wake.objects.exists()):
+                _keep_pace(fence)
+                run(fence)
+                turns += 1
+    return turns
+
+
+def run(fence: control.Fence) -> list[int]:
+    """One cycle under the lease. Returns the ids of the attempts it placed."""
+    began = time.monotonic()
+    wakes = list(Wake.objects.values_list("pk", flat=True)[:10_000])
+    sync_cards()
+    now = clock.now()
+    seen = snapshot.take(now)
+    if not fence.renew():
+        return []
+    decided = plan(seen.world)
+    placed = commit.apply(decided.placements, seen=seen, fence=fence, now=now)
+    commit.tell(decided.waiting, seen=seen)
+    Wake.objects.filter(pk__in=wakes).delete()
+    took_ms = int((time.monotonic() - began) * 1000)
+    fence.note(began_at=now, took_ms=took_ms)
+    if placed:
+        log.info("cycle: %d placed, %d wait, %d ms", len(placed), len(decided.waiting), took_ms)
+    return placed
+
+
+def _keep_pace(fence: control.Fence) -> None:
+    """At once when idle, else at most one cycle per gap or twice the last one's time."""
+    if fence.last_began_at is None:
+        return
+    gap_ms = max(settings.GANGWAY_CYCLE_GAP_MS, 2 * fence.last_took_ms)
+    due = fence.last_began_at + timedelta(milliseconds=gap_ms)
+    wait_s = (due - clock.now()).total_seconds()
+    if wait_s > 0:
+        time.sleep(min(wait_s, control.LEASE_S / 2))

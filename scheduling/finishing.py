@@ -1,0 +1,131 @@
+"""CLEANING to the end: keep the log, decide the outcome, let the job go. Never waits for a card.
+
+The job's processes are gone when this begins. What a short run said along with its end is kept
+already; a longer log is fetched (head 64 KiB, tail 1 MiB a rank). A node that is silent now does
+not hold its job: after ten seconds the job ends and the log is read from the node when it speaks.
+"""
+
+import logging
+from datetime import datetime, timedelta
+
+from django.db import transaction
+
+from nodes import clock, hints, runs
+from nodes.errors import NodeError
+
+from . import audit, outcomes
+from .actors import NODES
+from .models import Attempt, Job, LogPiece, Part
+from .states import JobEvent, JobState
+from .transitions import move
+
+log = logging.getLogger(__name__)
+HEAD_BYTES = 64 * 1024
+TAIL_BYTES = 1024 * 1024
+PATIENCE = timedelta(seconds=10)
+
+
+def finish(attempt_id: int) -> None:
+    """Fetch what is not kept yet, then end the job. Repeatable."""
+    attempt = (
+        Attempt.objects.filter(pk=attempt_id, ended_at__isnull=True).select_related("job").first()
+    )
+    if attempt is None or attempt.job.state != JobState.CLEANING:
+        return
+    kept = True
+    for part in Part.objects.filter(attempt=attempt).select_related("node", "attempt"):
+        kept = keep_logs(part) and kept
+    at = clock.now()
+    late = attempt.gone_at is None or at - attempt.gone_at > PATIENCE
+    if kept or late:
+        with transaction.atomic():
+            job = Job.objects.select_for_update(of=("self",)).get(pk=attempt.job_id)
+            attempt.refresh_from_db()
+            end(job, attempt, at=at)
+
+
+def finish_if_kept(job: Job, attempt: Attempt, *, at: datetime) -> bool:
+    """End the job now if every log of it came along with the reports. No machine is asked."""
+    if any(missing_logs(part) for part in Part.objects.filter(attempt=attempt)):
+        return False
+    attempt.refresh_from_db()
+    return end(job, attempt, at=at)
+
+
+def missing_logs(part: Part) -> dict[int, int]:
+    """Ranks whose log is not kept, with its size at the end."""
+    kept = set(LogPiece.objects.filter(attempt_id=part.attempt_id).values_list("rank", flat=True))
+    return {int(r): size for r, size in part.log_size.items() if int(r) not in kept and size > 0}
+
+
+def keep_logs(part: Part) -> bool:
+    """Fetch and keep head and tail of each rank's log. False: the node could not be asked."""
+    for rank, size in missing_logs(part).items():
+        try:
+            pieces = _fetch(part, rank, size)
+        except NodeError as silent:
+            log.info("the log of %s is kept later: %s", part.attempt.run_id, silent.cause)
+            return False
+        LogPiece.objects.bulk_create(
+            [
+                LogPiece(attempt_id=part.attempt_id, rank=rank, offset=offset, data=data)
+                for offset, data in pieces
+            ],
+            ignore_conflicts=True,
+        )
+    return True
+
+
+def _fetch(part: Part, rank: int, size: int) -> list[tuple[int, bytes]]:
+    head = _read(part, rank, 0, min(size, HEAD_BYTES))
+    start = max(size - TAIL_BYTES, len(head))
+    tail = _read(part, rank, start, size) if start < size else b""
+    return [(0, head), *([(start, tail)] if tail else [])]
+
+
+def _read(part: Part, rank: int, start: int, stop: int) -> bytes:
+    data = bytearray()
+    while start + len(data) < stop:
+        piece, _, _ = runs.tail(part.node, part.attempt.run_id, rank=rank, offset=start + len(data))
+        if not piece:
+            break
+        data += piece
+    return bytes(data[: stop - start])
+
+
+def end(job: Job, attempt: Attempt, *, at: datetime) -> bool:
+    """Decide the outcome and leave CLEANING. Called under the job's row lock."""
+    parts = [
+        outcomes.PartEnd(
+            first_rank=part.first_rank,
+            end=part.end,
+            exit_code=part.exit_code,
+            exit_signal=part.exit_signal,
+            failed_rank=part.failed_rank,
+            exit_before_term=part.exit_before_term,
+            oom=part.oom,
+        )
+        for part in Part.objects.filter(attempt=attempt).order_by("node_rank")
+    ]
+    what = outcomes.decide(
+        parts,
+        stop_reason=attempt.stop_reason,
+        goal=attempt.goal,
+        stop_note=attempt.stop_note,
+    )
+    if not move(NODES, job, what.event, at=at, note=what.note, attempt=attempt.number):
+        return False
+    Attempt.objects.filter(pk=attempt.pk).update(ended_at=at, outcome=what.outcome, note=what.note)
+    if what.event not in (JobEvent.COMPLETE, JobEvent.FAIL):
+        audit.note(
+            NODES,
+            str(what.event),
+            f"job {job.pk}",
+            at=at,
+            team_id=job.team_id,
+            reason=what.note,
+            attempt=attempt.number,
+        )
+    if what.event == JobEvent.AGAIN:
+        hints.cycle_soon(f"job {job.pk} waits again")
+    return True

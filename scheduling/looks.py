@@ -1,0 +1,144 @@
+"""One look at one node: hear its runs, settle what is kept, check cards that are being released.
+
+A look asks for all the node's live runs and names those the ledger believes there; what the node
+does not know although its start was acknowledged has no process, and is reported as such.
+"""
+
+import logging
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Q
+
+from nodes import clock, hints, liveness, runs
+from nodes.errors import NodeError, NodeRefused, NodeUnreachable
+from nodes.models import Node
+
+from . import finishing, leases, reports
+from .models import Lease, Part
+from .part_facts import free_clean_cards
+
+log = logging.getLogger(__name__)
+DIRTY_FOR = timedelta(seconds=60)
+MOST_SETTLED = 200
+CLEAN_BELOW_MIB = 512
+
+
+def look(node_id: int) -> None:
+    """Look once. A silent node is noted as such and nothing else changes."""
+    node = Node.objects.filter(pk=node_id).first()
+    if node is None or node.alarm:
+        return
+    live = list(
+        Part.objects.filter(node=node, gone_at__isnull=True, go_sent_at__isnull=False)
+        .select_related("attempt")
+        .order_by("id")
+    )
+    asked_at = clock.now()
+    try:
+        said = runs.look(node, [part.attempt.run_id for part in live])
+    except NodeError as silent:
+        liveness.not_heard(node, why=silent.cause, at=clock.now())
+        return
+    at = clock.now()
+    liveness.heard(node, boot_id=str(said.get("boot_id") or ""), at=at)
+    reports.hear(node.pk, said.get("reports") or [], at=at)
+    _lost_runs(live, said.get("unknown") or [], asked_at=asked_at, at=at)
+    reports.take()
+    tidy(node, at=at)
+
+
+def tidy(node: Node, *, at: datetime) -> None:
+    """For runs that are gone: keep logs that are not kept, free clean cards, settle the rest."""
+    parts = (
+        Part.objects.filter(node=node, gone_at__isnull=False, settled_at__isnull=True)
+        .filter(Q(attempt__ended_at__isnull=False))
+        .select_related("node", "attempt__job")
+        .order_by("id")[:MOST_SETTLED]
+    )
+    for part in parts:
+        try:
+            _tidy_part(part, at=at)
+        except NodeUnreachable as silent:
+            log.info("node %s: tidying goes on later: %s", node.name, silent.cause)
+            return
+        except NodeError as refused:
+            log.warning("node %s: %s is not tidied: %s", node.name, part, refused.cause)
+
+
+def _tidy_part(part: Part, *, at: datetime) -> None:
+    if part.started_at is not None and not finishing.keep_logs(part):
+        return
+    settle = not part.leases.filter(state=Lease.State.RELEASING).exists()
+    try:
+        answer = runs.clean(part.node, part.attempt.run_id, settle=settle)
+    except NodeRefused:
+        # The node has no trace of the run: its cards are judged by what the probe saw since.
+        answer = {"cards": _seen_clean(part)}
+    free_clean_cards(part, answer.get("cards"), at=at)
+    for lease in part.leases.filter(state=Lease.State.RELEASING):
+        _give_up_on(lease, part, answer, at=at)
+    if settle:
+        Part.objects.filter(pk=part.pk).update(settled_at=at)
+
+
+def _seen_clean(part: Part) -> dict[str, dict[str, bool]]:
+    leases_ = part.leases.filter(freed_at__isnull=True).select_related("card__gpu")
+    return {
+        lease.card.gpu.uuid: {
+            "clean": not lease.card.gpu.foreign_use
+            and lease.card.gpu.used_mib <= CLEAN_BELOW_MIB
+            and lease.releasing_at is not None
+            and lease.card.gpu.seen_at is not None
+            and lease.card.gpu.seen_at > lease.releasing_at
+        }
+        for lease in leases_
+    }
+
+
+def _give_up_on(lease: Lease, part: Part, answer: dict[str, Any], *, at: datetime) -> None:
+    if lease.releasing_at is None or at - lease.releasing_at < DIRTY_FOR:
+        return
+    card = (answer.get("cards") or {}).get(lease.card.gpu.uuid) or {}
+    pids = [p for p in card.get("pids") or [] if isinstance(p, dict)]
+    left = ", ".join(f"pid {p.get('pid')} of {p.get('user')}" for p in pids[:4])
+    job = part.attempt.job
+    note = (
+        f"Job {job.pk} ({part.attempt.run_id}) left {card.get('used_mib', '?')} MiB in use"
+        f"{' by ' + left if left else ''} {int(DIRTY_FOR.total_seconds())} s after its end."
+    )
+    leases.quarantine(lease, at=at, note=note[:500])
+
+
+def _lost_runs(live: list[Part], unknown: list[str], *, asked_at: datetime, at: datetime) -> None:
+    """A run whose start was acknowledged before we asked, and of which the node has no trace."""
+    for part in live:
+        started = part.started_at is not None and part.started_at < asked_at
+        if started and part.attempt.run_id in unknown:
+            gone = {
+                "run": part.attempt.run_id,
+                "seq": 90,
+                "state": "unsupervised",
+                "alive": 0,
+                "end": "unsupervised",
+            }
+            reports.hear(part.node_id, [gone], at=at)
+
+
+def stop_unknown(node_id: int, run_id: str) -> None:
+    """Stop a run that no row knows: another life of this database started it."""
+    node = Node.objects.filter(pk=node_id).first()
+    if node is None:
+        return
+    try:
+        runs.stop(node, run_id, grace_s=5, reason="unknown")
+        answer = runs.clean(node, run_id, settle=True)
+        log.warning("node %s: stopped unknown run %s: %s", node.name, run_id, answer.get("clean"))
+    except NodeError as silent:
+        log.info("node %s: unknown run %s is stopped later: %s", node.name, run_id, silent.cause)
+
+
+def look_at_all() -> None:
+    """Ask for a look at every node that is not under an alarm."""
+    for node_id in Node.objects.filter(alarm="").order_by("id").values_list("pk", flat=True):
+        hints.look_soon(node_id)

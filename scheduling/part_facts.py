@@ -1,0 +1,157 @@
+"""One report applied to one part of an attempt, and what that means for its job.
+
+Called under the job's row lock. Writes Part and Attempt, moves the job by ``transitions.move``
+and lets cards go by ``leases`` on the node's word. Each state a node can report is one function
+here; an unknown one changes nothing.
+"""
+
+import base64
+import binascii
+import logging
+from datetime import datetime
+from typing import Any
+
+from nodes import hints
+
+from . import finishing, leases
+from .actors import NODES
+from .models import Attempt, Job, Lease, LogPiece, Part
+from .states import JobEvent, JobState, StopReason
+from .stopping import ask_to_stop
+from .transitions import move
+
+log = logging.getLogger(__name__)
+
+
+def apply(job: Job, part: Part, said: dict[str, Any], *, at: datetime) -> None:
+    """Take one report that is news (its seq is above the part's)."""
+    part.seq = said["seq"]
+    part.boot_id = str(said.get("boot_id") or part.boot_id)[:64]
+    handler = _BY_STATE.get(said["state"])
+    if handler is None or part.gone_at is not None:
+        part.save(update_fields=["seq", "boot_id"])
+        return
+    handler(job, part, said, at)
+
+
+def _prepared(job: Job, part: Part, said: dict[str, Any], at: datetime) -> None:
+    part.save(update_fields=["seq", "boot_id"])
+
+
+def _refused(job: Job, part: Part, said: dict[str, Any], at: datetime) -> None:
+    """A tombstone: it never started here and never will, so its cards were never touched."""
+    part.gone_at = at
+    part.save(update_fields=["seq", "boot_id", "gone_at"])
+    leases.free(part.leases.filter(freed_at__isnull=True), at=at)
+    _part_gone(job, part, at)
+
+
+def _started(job: Job, part: Part, said: dict[str, Any], at: datetime) -> None:
+    part.started_at = part.started_at or at
+    part.save(update_fields=["seq", "boot_id", "started_at"])
+    _maybe_running(job, part.attempt, at)
+
+
+def _ended(job: Job, part: Part, said: dict[str, Any], at: datetime) -> None:
+    part.started_at = part.started_at or at
+    _fill_end(part, said)
+    part.gone_at = at
+    part.save()
+    _maybe_running(job, part.attempt, at)
+    _keep_head(part, said)
+    leases.release([part.pk], at=at)
+    free_clean_cards(part, said.get("cards"), at=at)
+    _part_gone(job, part, at)
+
+
+def _unsupervised(job: Job, part: Part, said: dict[str, Any], at: datetime) -> None:
+    """The keeper was killed: gone if nothing is alive, else what is left must be stopped."""
+    if not said.get("alive"):
+        _ended(job, part, {**said, "end": "unsupervised"}, at)
+        return
+    part.started_at = part.started_at or at
+    part.save(update_fields=["seq", "boot_id", "started_at"])
+    _maybe_running(job, part.attempt, at)
+    note = "The node lost sight of the run; what is left of it is stopped."
+    if ask_to_stop(NODES, job, StopReason.FAULT, at=at, note=note):
+        Attempt.objects.filter(pk=part.attempt_id).update(goal=Attempt.Goal.END)
+
+
+_BY_STATE = {
+    "prepared": _prepared,
+    "refused": _refused,
+    "started": _started,
+    "ended": _ended,
+    "unsupervised": _unsupervised,
+}
+
+
+def _fill_end(part: Part, said: dict[str, Any]) -> None:
+    part.end = str(said.get("end") or "exited")[:16]
+    part.exit_code = _int(said.get("exit"))
+    part.exit_signal = _int(said.get("signal"))
+    part.failed_rank = _int(said.get("failed_rank"))
+    part.exit_before_term = said.get("exit_before_term") is True
+    part.oom = said.get("oom") is True
+    ran_s = said.get("ran_s")
+    part.ran_s = float(ran_s) if isinstance(ran_s, int | float) else None
+    sizes = said.get("log")
+    if isinstance(sizes, dict):
+        part.log_size = {str(k)[:8]: v for k, v in sizes.items() if isinstance(v, int)}
+
+
+def _int(value: Any) -> int | None:
+    return value if isinstance(value, int) and abs(value) < 2**31 else None
+
+
+def _maybe_running(job: Job, attempt: Attempt, at: datetime) -> None:
+    """All parts have started: the job runs (and may have ended in the same breath)."""
+    if job.state != JobState.STARTING:
+        return
+    if Part.objects.filter(attempt=attempt, started_at__isnull=True).exists():
+        return
+    if move(NODES, job, JobEvent.START, at=at, attempt=attempt.number):
+        Attempt.objects.filter(pk=attempt.pk).update(started_at=at)
+
+
+def _part_gone(job: Job, part: Part, at: datetime) -> None:
+    attempt = part.attempt
+    if Part.objects.filter(attempt=attempt, gone_at__isnull=True).exists():
+        if part.end and (part.exit_code or part.exit_signal) and job.state == JobState.RUNNING:
+            note = f"rank {part.failed_rank or part.first_rank} failed; the others are stopped"
+            move(NODES, job, JobEvent.RANK_FAILED, at=at, note=note, attempt=attempt.number)
+            hints.stop_soon(attempt.pk)
+        return
+    if move(NODES, job, JobEvent.GONE, at=at, attempt=attempt.number):
+        Attempt.objects.filter(pk=attempt.pk).update(gone_at=at)
+        if not finishing.finish_if_kept(job, attempt, at=at):
+            hints.finish_soon(attempt.pk)
+    hints.cycle_soon(f"run {attempt.run_id} gone")
+
+
+def _keep_head(part: Part, said: dict[str, Any]) -> None:
+    """The whole log came along when it is short and the only one of the part."""
+    if said.get("head") is None or len(part.log_size) != 1:
+        return
+    try:
+        data = base64.b64decode(said["head"], validate=True)
+    except (binascii.Error, TypeError, ValueError):
+        log.warning("the log of %s came garbled; it is read again", part.attempt.run_id)
+        return
+    LogPiece.objects.get_or_create(
+        attempt=part.attempt,
+        rank=int(next(iter(part.log_size))),
+        offset=0,
+        defaults={"data": data},
+    )
+
+
+def free_clean_cards(part: Part, cards: Any, *, at: datetime) -> int:
+    """Free the leases whose card the node calls clean. Returns how many."""
+    if not isinstance(cards, dict):
+        return 0
+    clean = [u for u, c in cards.items() if isinstance(c, dict) and c.get("clean") is True]
+    ready = part.leases.filter(
+        card__gpu__uuid__in=clean, state=Lease.State.RELEASING, freed_at__isnull=True
+    )
+    return leases.free(ready, at=at)

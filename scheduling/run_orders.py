@@ -1,0 +1,49 @@
+"""A Part as the order its node gets: what to run, on which cards, as which ranks."""
+
+from typing import Any
+
+from django.conf import settings
+
+from .models import Job, Part
+
+FORMAT = 1
+
+
+def build(part: Part, parts: list[Part], job: Job) -> dict[str, Any]:
+    """The order of one part; ``parts`` are all of the attempt by node rank, leases prefetched."""
+    head = parts[0]
+    cards = sorted((lease.card.gpu for lease in part.leases.all()), key=lambda gpu: gpu.index)
+    return {
+        "format": FORMAT,
+        "run": part.attempt.run_id,
+        "instance": settings.GANGWAY_INSTANCE,
+        "job": job.pk,
+        "attempt": part.attempt.number,
+        "name": job.name,
+        "team": job.team.name,
+        "user_name": job.user.get_username(),
+        "command": job.command,
+        "workdir": job.workdir or None,
+        "env": dict(job.env),
+        "cards": [gpu.uuid for gpu in cards],
+        "device_ids": job.device_ids,
+        "launch": job.launch,
+        "nnodes": len(parts),
+        "node_rank": part.node_rank,
+        "first_rank": part.first_rank,
+        "ranks": part.ranks,
+        "world_size": sum(one.ranks for one in parts),
+        "master_addr": _address(head),
+        "master_port": head.port,
+        "time_limit_s": job.time_limit_s,
+        "grace_s": job.grace_s,
+        "signal": job.stop_signal,
+        "account": None,
+        "disk_gib": part.disk_gib,
+        "log_max_mib": job.pool.log_max_mib,
+        "access": job.pool.access,
+    }
+
+
+def _address(head: Part) -> str:
+    return head.node.fabric_address or head.node.address

@@ -1,0 +1,202 @@
+"""Rows to a World, in a fixed number of queries. The only place that says what "free" means.
+
+A card is free when it is present, healthy enough, not quarantined, not in foreign use, and no
+lease on it is live. Sums of CPU, memory and disk are those of live parts. What is charged to a
+team is what its jobs hold until their processes are gone.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Exists, OuterRef, Sum
+
+from nodes.models import Gpu, Node
+
+from .engine import world
+from .models import ExcludedNode, Job, Lease, Ledger, Part, Quota, Team
+from .states import CHARGED, JobState
+
+WORKING = (Node.Health.OK, Node.Health.WATCH)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A World, the ledger's version it was read at, and what the waiting jobs say so far."""
+
+    world: world.World
+    ledger_version: int
+    told: dict[int, tuple[list[dict[str, Any]], int | None]]
+
+
+def take(now: datetime) -> Snapshot:
+    """Read everything one cycle may look at: nine queries, whatever the size."""
+    version = Ledger.objects.values_list("version", flat=True).get(pk=1)
+    jobs, told = _jobs(now)
+    return Snapshot(
+        world.World(
+            now_us=_us(now),
+            nodes=_nodes(),
+            jobs=jobs,
+            teams=teams(),
+            limits=limits(),
+            uses=_uses(),
+        ),
+        version,
+        told,
+    )
+
+
+def inventory(now: datetime) -> world.World:
+    """Nodes, teams and limits alone: what a submission is held against. Five queries."""
+    return world.World(
+        now_us=_us(now), nodes=_nodes(), jobs=(), teams=teams(), limits=limits(), uses=()
+    )
+
+
+def engine_job(job: Job, *, excluded: frozenset[int] = frozenset()) -> world.Job:
+    """A row (saved or not) as the engine's noun. No query if the priority class is loaded."""
+    return world.Job(
+        id=job.pk or 0,
+        team=job.team_id,
+        pool=job.pool_id,
+        priority=job.priority_class.value,
+        submitted_us=_us(job.submitted_at),
+        gpus=job.gpus,
+        nodes=job.nodes,
+        gpu_model=job.gpu_model,
+        gpu_memory_mib=job.gpu_memory_mib,
+        cpus=job.cpus,
+        memory_mib=job.memory_mib,
+        disk_gib=job.disk_gib,
+        labels=tuple(sorted(job.labels.items())),
+        excluded=excluded,
+        eligible_us=_us(job.eligible_at) if job.eligible_at else 0,
+        user=str(job.user_id),
+    )
+
+
+def _us(at: datetime) -> int:
+    return int(at.timestamp() * 1_000_000)
+
+
+def _jobs(
+    now: datetime,
+) -> tuple[tuple[world.Job, ...], dict[int, tuple[list[dict[str, Any]], int | None]]]:
+    left_out: dict[int, set[int]] = defaultdict(set)
+    exclusions = ExcludedNode.objects.filter(until__gt=now, job__state=JobState.PENDING)
+    for job_id, node_id in exclusions.values_list("job_id", "node_id"):
+        left_out[job_id].add(node_id)
+    rows = (
+        Job.objects.filter(state=JobState.PENDING)
+        .select_related("priority_class")
+        .defer("command", "env", "workdir")
+        .order_by("id")
+    )
+    jobs, told = [], {}
+    for row in rows:
+        jobs.append(engine_job(row, excluded=frozenset(left_out[row.pk])))
+        told[row.pk] = (row.reasons, row.position)
+    return tuple(jobs), told
+
+
+def _nodes() -> tuple[world.Node, ...]:
+    cards = _cards()
+    held = {
+        row["node_id"]: row
+        for row in Part.objects.filter(gone_at__isnull=True)
+        .values("node_id")
+        .annotate(cpus_held=Sum("cpus"), mib_held=Sum("memory_mib"), gib_held=Sum("disk_gib"))
+    }
+    rows = Node.objects.filter(pool_node__isnull=False).select_related("pool_node").order_by("id")
+    return tuple(_node(row, cards[row.pk], held.get(row.pk, {})) for row in rows)
+
+
+def _node(row: Node, cards: list[world.Gpu], held: dict[str, int]) -> world.Node:
+    why_not = _why_not(row)
+    return world.Node(
+        id=row.pk,
+        name=row.name,
+        pool=row.pool_node.pool_id,
+        gpus=tuple(cards),
+        cpus=row.cpus,
+        memory_mib=row.memory_mib,
+        disk_gib=row.disk_gib,
+        cpus_free=max(row.cpus - held.get("cpus_held", 0), 0),
+        memory_free_mib=max(row.memory_mib - held.get("mib_held", 0), 0),
+        disk_free_gib=max(row.disk_gib - held.get("gib_held", 0), 0),
+        labels=tuple(sorted((str(k), str(v)) for k, v in row.labels.items())),
+        accepts_work=not why_not,
+        why_not=why_not,
+        penalty=1 if row.health == Node.Health.WATCH else 0,
+    )
+
+
+def _why_not(row: Node) -> str:
+    if row.alarm:
+        return "alarm"
+    if not row.accepts_work:
+        return "cordoned"
+    if row.liveness != Node.Liveness.UP:
+        return str(row.liveness)
+    return "" if row.health in WORKING else str(row.health)
+
+
+def _cards() -> dict[int, list[world.Gpu]]:
+    live = Lease.objects.filter(card__gpu=OuterRef("pk"), freed_at__isnull=True)
+    rows = (
+        Gpu.objects.filter(present=True, parent__isnull=True, card__isnull=False)
+        .annotate(held=Exists(live))
+        .order_by("index", "id")
+        .values_list(
+            "node_id", "id", "uuid", "index", "model", "memory_mib", "health", "foreign_use",
+            "card__quarantined_at", "held",
+        )
+    )  # fmt: skip
+    cards: dict[int, list[world.Gpu]] = defaultdict(list)
+    for node_id, pk, uuid, index, model, memory_mib, health, foreign, quarantined, held in rows:
+        why_not = "held" if held else ""
+        if quarantined:
+            why_not = "quarantined"
+        elif health not in WORKING:
+            why_not = health
+        elif foreign and not held:
+            why_not = "foreign"
+        cards[node_id].append(
+            world.Gpu(pk, uuid, index, model, memory_mib, free=not why_not, why_not=why_not)
+        )
+    return cards
+
+
+def teams() -> tuple[world.Team, ...]:
+    """The tree of teams. One query."""
+    rows = Team.objects.order_by("id").values_list("id", "name", "parent_id")
+    return tuple(world.Team(*row) for row in rows)
+
+
+def limits() -> tuple[world.Limit, ...]:
+    """The most each team may hold. One query."""
+    return tuple(
+        world.Limit(q.team_id, q.gpu_model, q.limit_milli, q.cpus, q.memory_mib)
+        for q in Quota.objects.order_by("team_id", "gpu_model")
+    )
+
+
+def _uses() -> tuple[world.Use, ...]:
+    charged = Lease.objects.filter(
+        freed_at__isnull=True, part__gone_at__isnull=True, part__attempt__job__state__in=CHARGED
+    )
+    total: dict[tuple[int, str], list[int]] = defaultdict(lambda: [0, 0, 0])
+    seen: set[int] = set()
+    for team_id, model, milli, part_id, cpus, memory_mib in charged.values_list(
+        "part__attempt__job__team_id", "card__gpu__model", "milli",
+        "part_id", "part__cpus", "part__memory_mib",
+    ):  # fmt: skip
+        use = total[team_id, model]
+        use[0] += milli
+        if part_id not in seen:
+            seen.add(part_id)
+            use[1] += cpus
+            use[2] += memory_mib
+    return tuple(world.Use(team, model, *use) for (team, model), use in sorted(total.items()))

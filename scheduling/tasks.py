@@ -1,0 +1,57 @@
+"""Celery doors: a name, a queue, one call. No decisions, no retries: the reconciler repeats."""
+
+from celery import shared_task
+from django.db import transaction
+
+from nodes import hearing
+
+from . import cycle, finishing, launch, looks, reconcile, reports
+
+# Events of the kept connections are stored by the floor that knows what runs mean.
+hearing.listen(reports.heard)
+
+
+@shared_task(name="scheduling.run_cycle")
+def run_cycle(always: bool = False) -> None:
+    cycle.serve(always=always)
+
+
+@shared_task(name="scheduling.take_reports")
+def take_reports() -> None:
+    reports.take()
+
+
+@shared_task(name="scheduling.reconcile")
+def run_reconcile() -> None:
+    with transaction.atomic():
+        reconcile.reconcile()
+
+
+@shared_task(name="scheduling.launch")
+def run_launch(attempt_id: int) -> None:
+    launch.launch(attempt_id)
+
+
+@shared_task(name="scheduling.stop")
+def run_stop(attempt_id: int) -> None:
+    launch.stop(attempt_id)
+
+
+@shared_task(name="scheduling.finish")
+def run_finish(attempt_id: int) -> None:
+    finishing.finish(attempt_id)
+
+
+@shared_task(name="scheduling.look")
+def run_look(node_id: int) -> None:
+    looks.look(node_id)
+
+
+@shared_task(name="scheduling.stop_unknown")
+def stop_unknown(node_id: int, run_id: str) -> None:
+    looks.stop_unknown(node_id, run_id)
+
+
+@shared_task(name="scheduling.look_all")
+def look_all() -> None:
+    looks.look_at_all()
