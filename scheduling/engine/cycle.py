@@ -93,9 +93,7 @@ class Cycle:
         # Outlooks come nearest first; a model the team may still have goes before any other.
         nearest = min(outlooks, key=lambda look: bool(quotas[look.model]))
         quota = quotas[nearest.model]
-        for why in self._over_shares(job, nearest):
-            if why not in quota:
-                quota.append(why)
+        quota += [why for why in self._over_shares(job, nearest) if why not in quota]
         return quota, list(said(job, nearest))
 
     def _needs(self, job: Job, models: list[str] | tuple[str, ...]) -> dict[str, Need]:
@@ -121,18 +119,13 @@ class Cycle:
             self._outlooks[shape] = shortages(self.stock, job, needs.items())
         return self._outlooks[shape]
 
-    def _over_shares(self, job: Job, outlook: Outlook) -> list[Reason]:
-        need, found = outlook.need, []
-        for near in outlook.nearest:
-            for lack, what, asked in (
-                ("team_cpus", "cpus", need.cpus_on(near.host)),
-                ("team_memory", "memory", need.memory_on(near.host)),
-            ):
-                if lack in near.lacks:
-                    found.append(
-                        self.ledger.over_share(job.team, outlook.model, what, asked * need.nodes)
-                    )
-        return found
+    def _over_shares(self, job: Job, outlook: Outlook) -> tuple[Reason, ...]:
+        """Return the limits that the nodes' shares would break; the largest part counts for all."""
+        need = outlook.need
+        cpus = [need.cpus_on(n.host) for n in outlook.nearest if "team_cpus" in n.lacks]
+        memory_mib = [need.memory_on(n.host) for n in outlook.nearest if "team_memory" in n.lacks]
+        over = Amount(0, max(cpus, default=0) * need.nodes, max(memory_mib, default=0) * need.nodes)
+        return self.ledger.blockers(job.team, outlook.model, over)
 
 
 def asked_of(job: Job) -> Amount:

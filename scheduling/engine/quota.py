@@ -86,11 +86,6 @@ class Ledger:
             )
         return ceiling
 
-    def over_share(self, team: int, gpu_model: str, what: str, asked: int) -> Reason:
-        """Return the QuotaLimit that a node's share per card would break, the tightest first."""
-        amount = Amount(0, asked, None) if what == "cpus" else Amount(0, None, asked)
-        return self.blockers(team, gpu_model, amount)[0]
-
     def _limits_of(self, team: int, gpu_model: str) -> Iterator[Limit]:
         for link in self._chain(team):
             for limit in self._limits.get(link, ()):

@@ -2,7 +2,8 @@
 
 Pure questions over stock.py, asked after a cycle has placed what it could. The truth of an answer
 is by construction: it names whatever is short on some set of nodes that would do, so giving back
-just that makes room. A new constraint of ``fit.short`` needs a line in ``_say``.
+just that (a card with its share of the node) makes room. A new constraint of ``fit.short`` needs
+a line in ``said``.
 """
 
 from collections.abc import Iterable, Iterator
@@ -102,9 +103,27 @@ def _outlook(stock: Stock, job: Job, model: str, need: Need) -> Outlook | None:
 
 
 def _near(shelf: Shelf, host: Host, need: Need) -> Near:
-    cards = host.count(shelf.wanted)
+    cards = shelf.counts.get(host.rank, -1)
+    cards = host.count(shelf.wanted) if cards < 0 else cards
     away = not host.node.accepts_work or host.node.id in need.excluded
-    return Near(host, away, max(0, need.gpus - cards), short(host, cards, need))
+    missing = max(0, need.gpus - cards)
+    lacks = short(host, cards, need)
+    if missing and len(lacks) > 1:
+        lacks = tuple(what for what in lacks if not _comes_along(host, missing, need, what))
+    return Near(host, away, missing, lacks)
+
+
+def _comes_along(host: Host, missing: int, need: Need, what: str) -> bool:
+    """Return whether CPU or RAM is enough once the missing cards are back with their share.
+
+    Who waits for cards waits for their holders to end; saying that these also hold cores would
+    only repeat it.
+    """
+    if what == "cpus":
+        return need.cpus_on(host) <= host.cpus + missing * host.share_cpus
+    if what == "memory":
+        return need.memory_on(host) <= host.memory_mib + missing * host.share_memory_mib
+    return False
 
 
 def _open_hosts(stock: Stock, shelf: Shelf, need: Need, fit: set[Kind]) -> Iterator[Host]:

@@ -1,0 +1,106 @@
+"""The slow, plain answer to compare the engine with: try every set of nodes.
+
+Written from the rules in docs/placement.md, sharing no code with the engine.
+"""
+
+from collections.abc import Iterator
+from itertools import combinations
+
+from scheduling.engine.world import Gpu, Job, Limit, Node, World
+
+
+def usable(node: Node, job: Job, model: str) -> list[Gpu]:
+    """The free cards of a node that a job could use on one model."""
+    return [
+        gpu
+        for gpu in node.gpus
+        if gpu.free and gpu.model == model and gpu.memory_mib >= job.gpu_memory_mib
+    ]
+
+
+def takes(node: Node, job: Job) -> tuple[int, int]:
+    """CPU cores and MiB of RAM that a part takes on a node."""
+    per_node = job.gpus // job.nodes
+    cards = max(1, len(node.gpus))
+    cpus, memory = node.cpus // cards * per_node, node.memory_mib // cards * per_node
+    if job.cpus is not None:
+        cpus = -(-job.cpus // job.nodes)
+    if job.memory_mib is not None:
+        memory = -(-job.memory_mib // job.nodes)
+    return cpus, memory
+
+
+def has_room(node: Node, job: Job, model: str) -> bool:
+    cpus, memory = takes(node, job)
+    return (
+        node.accepts_work
+        and node.pool == job.pool
+        and node.id not in job.excluded
+        and set(job.labels) <= set(node.labels)
+        and len(usable(node, job, model)) >= job.gpus // job.nodes
+        and cpus <= max(0, node.cpus_free)
+        and memory <= max(0, node.memory_free_mib)
+        and job.disk_gib <= max(0, node.disk_free_gib)
+    )
+
+
+def chain(world: World, team: int) -> list[int]:
+    parents = {t.id: t.parent for t in world.teams}
+    found = [team]
+    while (above := parents.get(found[-1])) is not None:
+        found.append(above)
+    return found
+
+
+def held(world: World, limit: Limit) -> tuple[int, int, int]:
+    """What the subtree of a limit's team holds: milli-GPU, CPU cores, MiB."""
+    mine = [
+        use
+        for use in world.uses
+        if limit.team in chain(world, use.team) and limit.gpu_model in ("", use.gpu_model)
+    ]
+    return (
+        sum(use.milli for use in mine),
+        sum(use.cpus for use in mine),
+        sum(use.memory_mib for use in mine),
+    )
+
+
+def within_limits(world: World, job: Job, model: str, nodes: tuple[Node, ...]) -> bool:
+    """Whether every team up the tree may hold the job; what is left is divided evenly."""
+    for limit in world.limits:
+        if limit.team not in chain(world, job.team) or limit.gpu_model not in ("", model):
+            continue
+        milli, cpus, memory = held(world, limit)
+        if limit.milli is not None and milli + 1000 * job.gpus > limit.milli:
+            return False
+        for node in nodes:
+            more_cpus, more_memory = (amount * job.nodes for amount in takes(node, job))
+            if limit.cpus is not None and more_cpus and cpus + more_cpus > limit.cpus:
+                return False
+            if limit.memory_mib is not None and memory + more_memory > limit.memory_mib:
+                return False
+    return True
+
+
+def places(world: World, job: Job) -> Iterator[tuple[str, tuple[Node, ...]]]:
+    """Every model and set of nodes on which a job could start now."""
+    if job.eligible_us > world.now_us or job.gpus % job.nodes:
+        return
+    models = {gpu.model for node in world.nodes for gpu in node.gpus if node.pool == job.pool}
+    for model in sorted(models if not job.gpu_model else {job.gpu_model}):
+        for nodes in combinations(world.nodes, job.nodes):
+            roomy = all(has_room(node, job, model) for node in nodes)
+            if roomy and within_limits(world, job, model, nodes):
+                yield model, nodes
+
+
+def tightness(job: Job, model: str, nodes: tuple[Node, ...]) -> tuple[object, ...]:
+    """What the engine minimises: cards left over, penalty, names, model."""
+    each = job.gpus // job.nodes
+    return (
+        sum(len(usable(node, job, model)) - each for node in nodes),
+        sum(node.penalty for node in nodes),
+        tuple(sorted((node.name, node.id) for node in nodes)),
+        model,
+    )

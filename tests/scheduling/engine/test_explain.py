@@ -1,0 +1,104 @@
+"""What is refused at submit with the largest that could run, and what would start now."""
+
+import pytest
+
+from scheduling.engine.explain import Way, counterfactual, ever
+from scheduling.engine.world import Limit, Use, World
+
+from .worlds import GIB, job, world
+
+LAB = world(
+    nodes={"a": 8, "b": 8, "c": 4},
+    models={"c": "T4"},
+    held={"a": 8, "b": 8, "c": 4},
+    fields={"a": {"accepts_work": False}, "b": {"labels": (("fabric", "ib"),)}},
+    uses=[Use(1, "H100", 16_000, 0, 0)],
+    limits=[Limit(1, "", 12_000, cpus=96)],
+)
+
+FITS = [
+    {"gpus": 8},
+    {"gpus": 12, "nodes": 2, "gpu_model": "H100", "cpus": 0},
+    {"gpus": 4, "gpu_model": "T4", "excluded": frozenset({3})},
+    {"gpus": 1, "gpu_memory_mib": 80 * GIB},
+    {"gpus": 8, "labels": (("fabric", "ib"),)},
+]
+
+
+@pytest.mark.parametrize("asked", FITS, ids=str)
+def test_what_some_state_of_the_nodes_could_hold_is_not_refused(asked: dict[str, int]) -> None:
+    assert ever(LAB, job(1, **asked)) is None
+
+
+NEVER = [
+    ({"gpus": 16}, "gpus", 8),
+    ({"gpus": 18, "nodes": 2}, "gpus", 8),
+    ({"gpus": 5, "gpu_model": "T4"}, "gpus", 4),
+    ({"gpus": 3, "nodes": 3, "gpu_model": "H100"}, "nodes", 2),
+    ({"gpu_memory_mib": 81 * GIB}, "card_memory", 80 * GIB),
+    ({"gpus": 8, "cpus": 65}, "cpus", 64),
+    ({"gpus": 2, "nodes": 2, "cpus": 130, "gpu_model": "H100"}, "cpus", 64),
+    ({"gpus": 8, "memory_mib": 513 * GIB}, "memory", 512 * GIB),
+    ({"disk_gib": 801}, "disk", 800),
+    ({"gpus": 14, "nodes": 2, "gpu_model": "H100", "cpus": 0}, "limit", 12_000),
+    ({"gpus": 2, "nodes": 2, "cpus": 100}, "limit", 96),
+]
+
+
+@pytest.mark.parametrize(("asked", "what", "largest"), NEVER, ids=[str(row[0]) for row in NEVER])
+def test_what_no_state_could_hold_is_refused_with_the_largest_that_could(
+    asked: dict[str, int], what: str, largest: int
+) -> None:
+    refused = ever(LAB, job(1, **asked))
+
+    assert refused is not None
+    assert refused.code == "NeverFits"
+    told = dict(refused.numbers)
+    assert (told["what"], told["largest"]) == (what, largest)
+
+
+def test_a_model_that_is_not_there_is_refused_with_those_that_are() -> None:
+    refused = ever(LAB, job(1, gpu_model="V100"))
+
+    assert refused is not None
+    assert dict(refused.numbers) == {"what": "model", "asked": "V100", "models": "H100, T4"}
+
+
+def test_labels_that_no_node_wears_are_refused() -> None:
+    refused = ever(LAB, job(1, labels=(("fabric", "ib"), ("rack", "r9"))))
+
+    assert refused is not None
+    assert dict(refused.numbers)["asked"] == "fabric=ib, rack=r9"
+
+
+def test_a_pool_without_cards_is_refused() -> None:
+    refused = ever(LAB, job(1, pool=9))
+
+    assert refused is not None
+    assert dict(refused.numbers)["what"] == "pool"
+
+
+def test_too_many_cards_for_a_node_are_told_over_how_many_nodes_they_would_go() -> None:
+    refused = ever(LAB, job(1, gpus=12))
+
+    assert refused is not None
+    assert dict(refused.numbers)["spread"] == 2
+
+
+@pytest.fixture
+def afternoon() -> World:
+    """Three free H100 on each of two nodes, four free T4 on a third."""
+    return world(nodes={"a": 8, "b": 8, "c": 4}, models={"c": "T4"}, held={"a": 5, "b": 5})
+
+
+def test_the_ways_to_start_now_are_fewer_cards_another_model_and_more_nodes(
+    afternoon: World,
+) -> None:
+    ways = counterfactual(afternoon, job(1, gpus=4, gpu_model="H100"))
+
+    assert ways == (Way("gpus", 3), Way("gpu_model", "T4"), Way("nodes", 2))
+
+
+def test_no_way_is_offered_where_none_starts(afternoon: World) -> None:
+    assert counterfactual(afternoon, job(1, gpus=1, labels=(("fabric", "ib"),))) == ()
+    assert counterfactual(afternoon, job(1, gpus=3, nodes=2)) == ()
