@@ -1,8 +1,18 @@
 """Every route of /api/v1/; docs/api.md has a section for each, and a test compares the two."""
 
-from django.urls import path, re_path
+from django.urls import path, re_path, register_converter
+from django.urls.converters import StringConverter
 
 from . import job_log, jobs, schema, site, tokens
+
+
+class TokenPrefix(StringConverter):
+    """The first 15 characters of a token: enough to know it by, not to use it."""
+
+    regex = "gw_[0-9a-f]{12}"
+
+
+register_converter(TokenPrefix, "prefix")
 
 urlpatterns = [
     path("jobs", jobs.Jobs.as_view()),
@@ -18,7 +28,7 @@ urlpatterns = [
     path("teams", site.Teams.as_view()),
     path("me", site.Me.as_view()),
     path("tokens", tokens.Tokens.as_view()),
-    path("tokens/<str:prefix>", tokens.OneToken.as_view()),
+    path("tokens/<prefix:prefix>", tokens.OneToken.as_view()),
     path("schema", schema.Schema.as_view()),
     re_path("", schema.NothingHere.as_view()),
 ]
