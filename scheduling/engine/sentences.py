@@ -31,6 +31,8 @@ def _backoff(n: Numbers) -> str:
 def _quota_limit(n: Numbers) -> str:
     asked, held, limit = (_quota_amount(n, name) for name in ("asked", "held", "limit"))
     kind = _quota_kind(n)
+    if n["limit"] == 0:
+        return f"{n['team']} may hold no {kind}. An operator or its lead can raise the limit."
     if int(n["asked"]) > int(n["limit"]):
         return f"It asks for {asked} {kind}, and {n['team']} may hold {limit}. Ask for less."
     end = f"It starts when other jobs of {n['team']} end."
@@ -62,13 +64,15 @@ def _resources(n: Numbers) -> str:
 
 
 def _withheld(n: Numbers) -> str:
-    words = {
-        "failed": "failed",
-        "foreign": "in use by somebody outside",
-        "releasing": "being cleaned",
-    }
-    told = [f"{_are(n[why], 'is', 'are')} {word}" for why, word in words.items() if why in n]
+    told = [f"{_are(n[why], *words)}" for why, words in _WITHHELD.items() if why in n]
     return f" Of the rest, {' and '.join(told)}." if told else ""
+
+
+_WITHHELD = {
+    "failed": ("has failed", "have failed"),
+    "foreign": ("is in use by somebody outside", "are in use by somebody outside"),
+    "releasing": ("is being cleaned", "are being cleaned"),
+}
 
 
 def _fragmented(n: Numbers) -> str:
@@ -88,7 +92,7 @@ def _fragmented(n: Numbers) -> str:
 def _node_unavailable(n: Numbers) -> str:
     nodes, left_out = int(n["nodes"]), int(n["left_out"])
     if left_out == nodes:
-        told = "It could not start there a short while ago, so other nodes are tried first."
+        told = "It could not start there a short while ago; it is tried there again soon."
     elif n["why"]:
         told = f"Out of use: {n['why']}."
     else:

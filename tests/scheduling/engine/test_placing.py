@@ -250,3 +250,13 @@ def test_an_empty_world_gives_an_empty_plan() -> None:
     nothing = plan(World(NOW_US, (), ()))
 
     assert (nothing.placements, nothing.waiting) == ((), ())
+
+
+def test_the_example_of_the_page_comes_out_as_told() -> None:
+    queue = [job(1, gpus=2), job(2, gpus=16, nodes=2), job(3, gpus=4), job(4, gpus=8)]
+    day = world(nodes={"a": 8, "b": 8}, held={"b": 6}, queue=queue)
+
+    decided = plan(day)
+
+    assert nodes_of(decided) == {1: (2,), 3: (1,)}
+    assert codes(decided) == {2: ["Resources"], 4: ["Resources", "Priority"]}

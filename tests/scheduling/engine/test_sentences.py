@@ -1,0 +1,218 @@
+"""What people read: each sentence of the catalogue, word for word, and the page listing them."""
+
+from pathlib import Path
+
+import pytest
+
+from scheduling.engine.explain import ever, sentence
+from scheduling.engine.plan import plan
+from scheduling.engine.sentences import CATALOGUE
+from scheduling.engine.world import Limit, Reason, reason
+
+from .worlds import GIB, job, why, world
+
+PAGE = Path(__file__).parents[3] / "docs" / "placement.md"
+
+# code and numbers -> sentence; docs/placement.md shows these rows.
+SAID: list[tuple[Reason, str]] = [
+    (
+        reason("Backoff", seconds=45),
+        "It could not start a moment ago. It is tried again in 45 s.",
+    ),
+    (
+        reason(
+            "Fragmented",
+            model="H100",
+            asked=4,
+            free=5,
+            nodes=1,
+            per_node=4,
+            most=3,
+            roomy=0,
+            partly=2,
+        ),
+        "Needs 4 H100 on one node; the most on one node is 3. 5 are free in all, in pieces.",
+    ),
+    (
+        reason("NeverFits", what="gpus", model="H100", asked=16, largest=8, nodes=1, spread=2),
+        "No node has 16 H100; the largest has 8. Spread it over 2 nodes, or ask for fewer.",
+    ),
+    (
+        reason("NodeUnavailable", nodes=1, left_out=0, asked=1, names="h40", why="drained"),
+        "h40 could hold this job but cannot take it now. Out of use: drained.",
+    ),
+    (
+        reason("NotEvaluated"),
+        "Not looked at yet. It is looked at in the next cycle.",
+    ),
+    (
+        reason("Priority", ahead=3),
+        "3 jobs are ahead that want the same cards.",
+    ),
+    (
+        reason(
+            "QuotaLimit",
+            team="vision",
+            team_id=1,
+            model="H100",
+            what="gpus",
+            unit="milli",
+            held=14_000,
+            limit=16_000,
+            asked=4000,
+        ),
+        "vision holds 14 of 16 H100, and this job asks for 4. "
+        "It starts when other jobs of vision end.",
+    ),
+    (
+        reason("Resources", what="gpus", model="H100", free=9, asked=16, failed=1, foreign=2),
+        "Needs 16 H100; 9 are free. "
+        "Of the rest, 1 has failed and 2 are in use by somebody outside.",
+    ),
+]
+
+
+def quota(**numbers: int | str) -> Reason:
+    usual: dict[str, int | str] = {
+        "team": "vision",
+        "model": "",
+        "what": "gpus",
+        "unit": "milli",
+        "held": 0,
+    }
+    return reason("QuotaLimit", **{**usual, **numbers})
+
+
+MORE: list[tuple[Reason, str]] = [
+    (
+        reason("Backoff", seconds=121),
+        "It could not start a moment ago. It is tried again in 3 min.",
+    ),
+    (
+        reason(
+            "Fragmented",
+            model="H100",
+            asked=16,
+            free=18,
+            nodes=2,
+            per_node=8,
+            most=8,
+            roomy=1,
+            partly=2,
+        ),
+        "Needs 2 nodes with 8 free H100 each; 1 node has them. 18 are free in all, in pieces.",
+    ),
+    (
+        reason("NodeUnavailable", nodes=4, left_out=0, asked=4, names="a, b, c", why=""),
+        "a, b, c and 1 more could hold this job but cannot take it now. "
+        "It starts when they take work again.",
+    ),
+    (
+        reason("NodeUnavailable", nodes=1, left_out=1, asked=1, names="a", why=""),
+        "a could hold this job but cannot take it now. "
+        "It could not start there a short while ago; it is tried there again soon.",
+    ),
+    (reason("Priority", ahead=1), "1 job is ahead that wants the same cards."),
+    (
+        quota(held=16_000, limit=16_000, asked=1000),
+        "vision is at its limit, 16 cards. It starts when other jobs of vision end.",
+    ),
+    (
+        quota(limit=2500, asked=4000),
+        "It asks for 4 cards, and vision may hold 2.5. Ask for less.",
+    ),
+    (
+        quota(limit=0, asked=4000),
+        "vision may hold no cards. An operator or its lead can raise the limit.",
+    ),
+    (
+        quota(what="memory", unit="mib", held=GIB, limit=4 * GIB, asked=3 * GIB + 512),
+        "vision holds 1 of 4 GiB of RAM, and this job asks for 3.5. "
+        "It starts when other jobs of vision end.",
+    ),
+    (
+        reason("Resources", what="cpus", model="H100", node="h35", nodes=1, free=6, asked=48),
+        "h35 comes nearest, but only 6 of the 48 CPU cores it needs there are free. "
+        "Ask for less, or wait until more are.",
+    ),
+    (
+        reason("Maintenance", rack="r7", until=5),
+        "Maintenance: rack r7, until 5.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("told", "words"), SAID + MORE, ids=lambda row: str(row)[:40])
+def test_a_reason_is_told_in_these_words(told: Reason, words: str) -> None:
+    assert sentence(told) == words
+
+
+REFUSED = [
+    (
+        {"gpus": 3, "nodes": 2},
+        "3 cards cannot be divided evenly over 2 nodes. Ask for a multiple of the nodes.",
+    ),
+    ({"pool": 9}, "This pool has no cards. Choose another pool."),
+    ({"gpu_model": "V100"}, "No V100 in this pool. It has H100; change the card model."),
+    (
+        {"gpu_memory_mib": 96 * GIB},
+        "No H100 has 96 GiB of memory; the largest has 80. Ask for that or less.",
+    ),
+    (
+        {"labels": (("fabric", "ib"),)},
+        "No node with H100 is labelled fabric=ib. Ask for other labels.",
+    ),
+    ({"gpus": 3, "nodes": 3}, "Needs 3 nodes; 2 have such cards. Ask for fewer nodes."),
+    (
+        {"gpus": 18, "nodes": 2},
+        "No 2 nodes have 9 H100 each; 8 each is the most. Ask for 16 or fewer.",
+    ),
+    ({"gpus": 17}, "No node has 17 H100; the largest has 8. Ask for 8 or fewer."),
+    (
+        {"cpus": 96},
+        "No node with such cards has 96 CPU cores; the most is 64. Ask for that or less.",
+    ),
+    (
+        {"gpus": 2, "nodes": 2, "memory_mib": 2048 * GIB},
+        "No 2 nodes with such cards have 1024 GiB of RAM each; the most is 512. "
+        "Ask for that or less.",
+    ),
+    (
+        {"disk_gib": 900},
+        "No node with such cards has 900 GiB of disk; the most is 800. Ask for that or less.",
+    ),
+    (
+        {"gpus": 14, "nodes": 2},
+        "It asks for 14 cards, and vision may hold 12. Ask for less.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("asked", "words"), REFUSED, ids=[str(row[0]) for row in REFUSED])
+def test_a_refusal_at_submit_names_the_largest_that_could(
+    asked: dict[str, object], words: str
+) -> None:
+    lab = world(nodes={"a": 8, "b": 8}, limits=[Limit(1, "", 12_000)])
+
+    refused = ever(lab, job(1, **asked))
+
+    assert refused is not None
+    assert sentence(refused) == words
+
+
+def test_what_the_engine_says_can_be_put_into_words() -> None:
+    asked = job(1, gpus=4, cpus=90)
+    day = world(nodes={"a": 12}, held={"a": 10}, fields={"a": {"cpus_free": 10}}, queue=[asked])
+
+    assert [sentence(told) for told in why(plan(day), 1)] == [
+        "Needs 4 H100; 2 are free.",
+        "a comes nearest, but only 10 of the 90 CPU cores it needs there are free. "
+        "Ask for less, or wait until more are.",
+    ]
+
+
+def test_the_page_lists_every_code_with_its_sentence() -> None:
+    table = "\n".join(f"| `{told.code}` | {words} |" for told, words in SAID)
+
+    assert [told.code for told, _ in SAID] == sorted(CATALOGUE)
+    assert table in PAGE.read_text(), f"Paste this into docs/placement.md:\n{table}"
