@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from typing import Any, Dict, Generator, List, Optional
 
+from . import tree
 from .files import read_json, write_json
 from .node import Node
 from .paths import RunPaths
 from .report import Report
 from .waiting import Wait
+from .watchful import recorded
 
 SLACK_MIB = 512
-FIRST_LOOK_S = 0.5
 
 Fact = Dict[str, Any]
 
@@ -24,27 +25,26 @@ def used_by(processes: List[Fact]) -> int:
     return sum(process["used_mib"] or 0 for process in processes)
 
 
-def card_state(run: str, baseline_mib: int, card: Optional[Fact]) -> Fact:
+def is_own(run: str, seen: Dict[int, int], process: Fact) -> bool:
+    """By marker, or as one the keeper saw; one that is gone already still gives its memory back."""
+    pid = process["pid"]
+    if process["run"] == run:
+        return True
+    return pid in seen and (process["uid"] is None or tree.start_of(pid) == seen[pid])
+
+
+def card_state(run: str, seen: Dict[int, int], baseline_mib: int, card: Optional[Fact]) -> Fact:
     """{"clean", "used_mib", "baseline_mib", "pids": of the run, "foreign": of anybody else}."""
-    if card is None or card["used_mib"] is None:
-        return {
-            "clean": False,
-            "used_mib": None,
-            "baseline_mib": baseline_mib,
-            "pids": [],
-            "foreign": [],
-        }
-    own = [process for process in card["processes"] if process["run"] == run]
-    foreign = [process for process in card["processes"] if process["run"] != run]
+    state = {"clean": False, "used_mib": None, "baseline_mib": baseline_mib}
+    if card is None or card["used_mib"] is None or "processes" in card["errors"]:
+        return dict(state, pids=[], foreign=[])
+    own = [process for process in card["processes"] if is_own(run, seen, process)]
+    foreign = [process for process in card["processes"] if process not in own]
     used_mib = card["used_mib"]
-    below = used_mib - used_by(foreign) <= baseline_mib + SLACK_MIB
-    return {
-        "clean": not own and below,
-        "used_mib": used_mib,
-        "baseline_mib": baseline_mib,
-        "pids": own,
-        "foreign": foreign,
-    }
+    # what nobody can be named for counts against the run: its memory may be on its way out
+    theirs_mib = used_by([process for process in foreign if process["uid"] is not None])
+    below = used_mib - theirs_mib <= baseline_mib + SLACK_MIB
+    return dict(state, clean=not own and below, used_mib=used_mib, pids=own, foreign=foreign)
 
 
 def card_states(node: Node, paths: RunPaths) -> Generator[Wait, None, Dict[str, Fact]]:
@@ -55,8 +55,8 @@ def card_states(node: Node, paths: RunPaths) -> Generator[Wait, None, Dict[str, 
         return {}
     found = yield from node.nvml.ask({"ask": "cards", "uuids": uuids})
     cards = found.get("cards", {})
-    baseline = order.get("baseline_mib", {})
-    return {u: card_state(paths.run, baseline.get(u, 0), cards.get(u)) for u in uuids}
+    baseline, seen = order.get("baseline_mib", {}), recorded(paths)
+    return {u: card_state(paths.run, seen, baseline.get(u, 0), cards.get(u)) for u in uuids}
 
 
 def gated(node: Node, reports: List[Report]) -> Generator[Wait, None, List[Report]]:

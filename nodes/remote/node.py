@@ -45,7 +45,7 @@ class Node:
             )
         try:
             found = self.root.owner.stat()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             self.settle_in()
             return
         stamp = (found.st_ino, found.st_mtime_ns)
@@ -73,8 +73,10 @@ class Node:
     def make_folders(self) -> None:
         try:
             self.root.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for folder in (self.root.path, self.root.runs, self.root.live):
-                folder.mkdir(mode=0o700, exist_ok=True)
+            # entered by any user, listed by none: a job may run as another one
+            for folder in (self.root.path, self.root.runs):
+                folder.mkdir(mode=0o711, exist_ok=True)
+            self.root.live.mkdir(mode=0o700, exist_ok=True)
         except OSError as broken:
             raise Refusal(
                 "no_root",

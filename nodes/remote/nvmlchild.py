@@ -43,11 +43,11 @@ class Nvml:
         self.child = 0
         self.reader = self.writer = -1
         self.count = 0
-        self.forget()
-
-    def forget(self) -> None:
-        self.buffer = b""
         self.answers: Dict[int, Fact] = {}
+        self.newborn()
+
+    def newborn(self) -> None:
+        self.buffer = b""
         self.ready = False
         self.born_s = time.monotonic()
 
@@ -55,7 +55,7 @@ class Nvml:
         """Start the child if there is none."""
         if self.child:
             return
-        self.forget()
+        self.newborn()
         down_read, self.writer = os.pipe()
         self.reader, up_write = os.pipe()
         self.child = os.fork()
@@ -72,10 +72,10 @@ class Nvml:
         self.send(dict(question, n=number))
         asked_s = time.monotonic()
         while True:
-            if self.child != child:
-                return {"nvml_error": trouble("probe_hung")}
             if number in self.answers:
                 return self.answers.pop(number)
+            if self.child != child:
+                return {"nvml_error": trouble("probe_hung")}
             until_s = asked_s + limit_s if self.ready else self.born_s + COLD_S
             if time.monotonic() >= until_s:
                 self.end()
@@ -98,6 +98,7 @@ class Nvml:
         if not chunk:
             self.end()
             return False
+        failed = False
         *lines, self.buffer = (self.buffer + chunk).split(b"\n")
         for line in lines:
             message = json.loads(line.decode("ascii"))
@@ -105,6 +106,9 @@ class Nvml:
                 self.ready = True
             else:
                 self.answers[message.pop("n")] = message
+                failed = failed or message["nvml_error"] is not None
+        if failed:
+            self.end()  # the next question finds a new child, and NVML opened anew
         return True
 
     def end(self) -> None:
@@ -146,5 +150,3 @@ def answer(source: Source, down_read: int, up_write: int) -> None:
             question = json.loads(line.decode("ascii"))
             facts = dict(cards.facts(question), n=question["n"])
             write_all(up_write, json.dumps(facts).encode("ascii") + b"\n")
-            if facts["nvml_error"] is not None:
-                return  # the next question finds a new child, and NVML opened anew

@@ -32,7 +32,7 @@ def prepare(node: Node, args: Args) -> Steps:
     if read_json(paths.claim) is not None:
         answer: Answer = {"boot_id": node.boot, "cards": {}, "report": report.of(paths, node.boot)}
         return answer
-    check_user(order)
+    check_user(order, paths)
     check_workdir(order, paths)
     check_disk(node, order)
     check_port(order)
@@ -60,7 +60,7 @@ def keep(node: Node, paths: RunPaths, order: Fact) -> None:
     write_json(paths.order, order)
 
 
-def check_user(order: Fact) -> None:
+def check_user(order: Fact, paths: RunPaths) -> None:
     if order["account"] is None:
         return
     try:
@@ -81,6 +81,24 @@ def check_user(order: Fact) -> None:
             ),
             "Give the account that right, or let the pool run jobs as one account.",
         )
+    closed = [folder for folder in paths.folder.parents if not may_enter(account, folder)]
+    if closed:
+        raise Refusal(
+            "no_user",
+            "job",
+            "The user {} may not enter {}, where the run would be.".format(
+                account.pw_name, closed[-1]
+            ),
+            "Give the node a root that every user may pass through, such as /var/lib/gangway-node.",
+        )
+
+
+def may_enter(account: pwd.struct_passwd, folder: Path) -> bool:
+    found = folder.stat()
+    if account.pw_uid in (0, found.st_uid):
+        return account.pw_uid == 0 or bool(found.st_mode & 0o100)
+    groups = os.getgrouplist(account.pw_name, account.pw_gid)
+    return bool(found.st_mode & (0o010 if found.st_gid in groups else 0o001))
 
 
 def check_workdir(order: Fact, paths: RunPaths) -> None:
