@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 # A node that says it has a card which another node showed within this time is not believed.
 BELIEF = timedelta(minutes=5)
 WRITTEN = [
-    "node", "index", "model", "memory_mib", "pci_bus_id", "compute_capability",
+    "node", "index", "model", "product", "memory_mib", "pci_bus_id", "compute_capability",
     "present", "used_mib", "foreign_use", "facts", "seen_at",
 ]  # fmt: skip
 
@@ -102,6 +102,7 @@ def _row(card: CardReading, node: Node, at: datetime) -> Gpu:
         node=node,
         index=card.index,
         model=card.model,
+        product=card.product,
         memory_mib=card.memory_mib,
         pci_bus_id=card.pci_bus_id,
         compute_capability=card.compute_capability,

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from .gpu_models import short
+
 MOST_CARDS = 128
 MOST_TEXT = 200
 GREATEST = 2_147_483_647
@@ -31,6 +33,7 @@ class CardReading:
     uuid: str
     index: int
     model: str
+    product: str
     memory_mib: int
     used_mib: int
     pci_bus_id: str
@@ -99,13 +102,15 @@ def _card(gpu: dict[str, Any], place: int) -> CardReading | None:
     if not isinstance(uuid, str) or not UUID.fullmatch(uuid) or not memory_mib:
         return None
     used_mib = _count(gpu.get("used_mib")) or 0
+    product = _text(gpu.get("model"), 96) or "unknown"
     facts = {name: _fact(gpu.get(name)) for name in CARD_FACTS}
     errors = list(_dict(gpu.get("errors")).items())[:16]
     facts["errors"] = {_text(name, 63): _fact(value) for name, value in errors}
     return CardReading(
         uuid=uuid,
         index=place if index is None or index > 32767 else index,
-        model=_text(gpu.get("model"), 96) or "unknown",
+        model=short(product),
+        product=product,
         memory_mib=memory_mib,
         used_mib=used_mib,
         pci_bus_id=_text(gpu.get("pci_bus_id"), 32),

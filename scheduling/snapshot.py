@@ -6,6 +6,7 @@ team is what its jobs hold until their processes are gone.
 """
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -110,10 +111,10 @@ def _nodes() -> tuple[world.Node, ...]:
         .annotate(cpus_held=Sum("cpus"), mib_held=Sum("memory_mib"), gib_held=Sum("disk_gib"))
     }
     rows = Node.objects.filter(pool_node__isnull=False).select_related("pool_node").order_by("id")
-    return tuple(_node(row, cards[row.pk], held.get(row.pk, {})) for row in rows)
+    return tuple(_node(row, cards[row.pk], held.get(row.pk) or {}) for row in rows)
 
 
-def _node(row: Node, cards: list[world.Gpu], held: dict[str, int]) -> world.Node:
+def _node(row: Node, cards: list[world.Gpu], held: Mapping[str, Any]) -> world.Node:
     why_not = _why_not(row)
     return world.Node(
         id=row.pk,

@@ -13,6 +13,7 @@ from scheduling.models import Job, Member, Pool, PriorityClass, Quota, Team
 from scheduling.orders import JobOrder
 from scheduling.services import jobs
 from scheduling.services.nodes import put_to_work
+from scheduling.states import DONE
 
 
 @dataclass
@@ -93,3 +94,21 @@ def job(user: User, *, team: str = "", gpus: int = 1, command: str = "true", **m
     chosen = team or user.memberships.select_related("team").first().team.name
     order = JobOrder(team=chosen, command=command, gpus=gpus, **more)
     return jobs.submit(person(user), order, user_id=user.pk, at=clock.now())
+
+
+def row(user: User, *, state: str = "PENDING", **more: Any) -> Job:
+    """A bare job row in any state, past every service: for tests of the table alone."""
+    at = clock.now()
+    facts: dict[str, Any] = {
+        "team": Team.objects.get(name="vision"),
+        "user": user,
+        "pool": Pool.objects.get(),
+        "priority_class": PriorityClass.objects.get(name="normal"),
+        "command": "true",
+        "gpus": 1,
+        "time_limit_s": 60,
+        "state": state,
+        "submitted_at": at,
+        "ended_at": at if state in DONE else None,
+    } | more
+    return Job.objects.create(**facts)

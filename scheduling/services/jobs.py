@@ -9,7 +9,7 @@ from datetime import datetime
 from django.db import transaction
 
 from nodes import hints
-from scheduling import audit, inventory
+from scheduling import audit, feasibility
 from scheduling.actors import Actor
 from scheduling.errors import InvalidOrder, WrongState
 from scheduling.models import Job, JobLog, Pool, PriorityClass, Team
@@ -26,7 +26,7 @@ def submit(actor: Actor, order: JobOrder, *, user_id: int, at: datetime) -> Job:
     no state of the inventory could hold (with the largest that could).
     """
     job = draft(order, user_id=user_id, at=at)
-    inventory.refuse_what_never_fits(job)
+    feasibility.refuse_what_never_fits(job)
     with transaction.atomic():
         job.save()
         JobLog.objects.create(
