@@ -57,6 +57,17 @@ def test_what_no_state_could_hold_is_refused_with_the_largest_that_could(
     assert (told["what"], told["largest"]) == (what, largest)
 
 
+def test_cards_on_one_node_and_cores_on_another_never_fit_together() -> None:
+    fields: dict[str, dict[str, object]] = {"a": {"cpus": 16}, "b": {"cpus": 64}}
+    uneven = world(nodes={"a": 8, "b": 4}, fields=fields)
+
+    refused = ever(uneven, job(1, gpus=8, cpus=32))
+
+    assert refused is not None
+    told = dict(refused.numbers)
+    assert (told["what"], told["largest"]) == ("cpus", 16)
+
+
 def test_a_model_that_is_not_there_is_refused_with_those_that_are() -> None:
     refused = ever(LAB, job(1, gpu_model="V100"))
 

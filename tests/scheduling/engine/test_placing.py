@@ -260,3 +260,10 @@ def test_the_example_of_the_page_comes_out_as_told() -> None:
 
     assert nodes_of(decided) == {1: (2,), 3: (1,)}
     assert codes(decided) == {2: ["Resources"], 4: ["Resources", "Priority"]}
+
+
+@pytest.mark.parametrize("asked", [{"disk_gib": 500}, {"cpus": 40}, {"memory_mib": 300 * GIB}])
+def test_what_one_job_takes_of_a_node_the_next_cannot_have(asked: dict[str, object]) -> None:
+    day = world(nodes={"a": 8}, queue=[job(1, **asked), job(2, **asked)])
+
+    assert list(placed(plan(day))) == [1]

@@ -136,6 +136,13 @@ def test_a_node_left_out_for_the_job_is_counted_as_such() -> None:
     assert (told["names"], told["left_out"]) == ("a", 1)
 
 
+def test_a_gang_left_out_of_both_its_nodes_names_each_once() -> None:
+    left_out = job(1, gpus=4, nodes=2, excluded=frozenset({1, 2}))
+    day = world(nodes={"a": 8, "b": 8}, queue=[left_out])
+
+    assert numbers(day)["names"] == "a, b"
+
+
 def test_a_job_that_backs_off_says_for_how_long() -> None:
     day = world(nodes={"a": 8}, queue=[job(1, eligible_us=NOW_US + 1_200_000)])
 
