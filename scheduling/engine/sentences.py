@@ -64,14 +64,20 @@ def _resources(n: Numbers) -> str:
 
 
 def _withheld(n: Numbers) -> str:
-    told = [f"{_are(n[why], *words)}" for why, words in _WITHHELD.items() if why in n]
-    return f" Of the rest, {' and '.join(told)}." if told else ""
+    told = [_are(n[why], *words) for why, words in _WITHHELD.items() if why in n]
+    return f" Of the rest, {_listed(told)}." if told else ""
+
+
+def _listed(items: list[str]) -> str:
+    return ", ".join(items[:-2] + [" and ".join(items[-2:])])
 
 
 _WITHHELD = {
     "failed": ("has failed", "have failed"),
+    "degraded": ("is degraded", "are degraded"),
     "foreign": ("is in use by somebody outside", "are in use by somebody outside"),
     "releasing": ("is being cleaned", "are being cleaned"),
+    "quarantined": ("is quarantined", "are quarantined"),
 }
 
 
@@ -191,6 +197,7 @@ def _are(amount: int | str, one: str, many: str) -> str:
 CATALOGUE: dict[str, Callable[[Numbers], str]] = {
     "Backoff": _backoff,
     "Fragmented": _fragmented,
+    "HeldUser": lambda n: "It is held. Release it, and it takes its place in the queue.",
     "NeverFits": _never_fits,
     "NodeUnavailable": _node_unavailable,
     "NotEvaluated": lambda n: "Not looked at yet. It is looked at in the next cycle.",

@@ -17,7 +17,8 @@ from .world import Job, Reason, reason
 # Any set of nodes gives a true answer; looking at more only finds a nearer one.
 LOOK_HOSTS = 16
 NAMED_HOSTS = 3
-_SAID_OF_CARDS = ("failed", "foreign", "releasing")
+# Cards that are held are not told: that is what waiting means.
+_SAID_OF_CARDS = ("degraded", "failed", "foreign", "quarantined", "releasing")
 
 
 @dataclass(frozen=True, slots=True)

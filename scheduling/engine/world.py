@@ -14,7 +14,8 @@ Labels = tuple[tuple[str, str], ...]
 class Gpu:
     """One card. ``free``: healthy, held by nobody, in nobody's foreign use.
 
-    ``why_not`` names what keeps a card from being free: held, failed, foreign or releasing.
+    ``why_not`` names what keeps a card from being free: held, failed, degraded, foreign,
+    quarantined or releasing.
     """
 
     id: int

@@ -34,6 +34,10 @@ SAID: list[tuple[Reason, str]] = [
         "Needs 4 H100 on one node; the most on one node is 3. 5 are free in all, in pieces.",
     ),
     (
+        reason("HeldUser"),
+        "It is held. Release it, and it takes its place in the queue.",
+    ),
+    (
         reason("NeverFits", what="gpus", model="H100", asked=16, largest=8, nodes=1, spread=2),
         "No node has 16 H100; the largest has 8. Spread it over 2 nodes, or ask for fewer.",
     ),
@@ -134,6 +138,13 @@ MORE: list[tuple[Reason, str]] = [
         reason("Resources", what="cpus", model="H100", node="h35", nodes=1, free=6, asked=48),
         "h35 comes nearest, but only 6 of the 48 CPU cores it needs there are free. "
         "Ask for less, or wait until more are.",
+    ),
+    (
+        reason(
+            "Resources", what="gpus", model="", free=0, asked=2, failed=1, degraded=2, releasing=1
+        ),
+        "Needs 2 cards; 0 are free. "
+        "Of the rest, 1 has failed, 2 are degraded and 1 is being cleaned.",
     ),
     (
         reason("Maintenance", rack="r7", until=5),
