@@ -69,7 +69,7 @@ def _withheld(n: Numbers) -> str:
 
 
 def _listed(items: list[str]) -> str:
-    return ", ".join(items[:-2] + [" and ".join(items[-2:])])
+    return ", ".join([*items[:-2], " and ".join(items[-2:])])
 
 
 _WITHHELD = {

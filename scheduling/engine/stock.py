@@ -103,7 +103,7 @@ class Bucket:
     The maxima are upper bounds: they may be stale after a host left, never too small.
     """
 
-    __slots__ = ("cpu_shares", "cpus", "disk_gib", "memory_mib", "memory_shares", "ranks")
+    __slots__ = ("cpu_shares", "cpus", "disk_gib", "exact", "memory_mib", "memory_shares", "ranks")
 
     def __init__(self) -> None:
         self.ranks: list[int] = []
@@ -115,16 +115,19 @@ class Bucket:
 
     def remove(self, rank: int) -> None:
         del self.ranks[bisect_left(self.ranks, rank)]
+        self.exact = False
 
     def tighten(self, hosts: list[Host]) -> None:
         """Make the maxima exact again. Cost: one look at each host of the bucket."""
-        self._clear()
-        for rank in self.ranks:
-            self._raise(hosts[rank])
+        if not self.exact:
+            self._clear()
+            for rank in self.ranks:
+                self._raise(hosts[rank])
 
     def _clear(self) -> None:
         self.cpus = self.memory_mib = self.disk_gib = 0
         self.cpu_shares = self.memory_shares = 0
+        self.exact = True
 
     def _raise(self, host: Host) -> None:
         self.cpus = max(self.cpus, host.cpus)
@@ -173,6 +176,7 @@ class Shelf:
         """Move a host to the bucket of what it has free now."""
         was, now = self.counts[host.rank], host.count(self.wanted)
         if was == now:
+            self.buckets[was].exact = False
             return
         self.buckets[was].remove(host.rank)
         self.buckets[now].add(host)
