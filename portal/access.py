@@ -5,17 +5,86 @@ holds for the subtree; a member sees the team's jobs and acts on their own. What
 not see is not found, never forbidden.
 """
 
+from dataclasses import dataclass
+
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 
 from nodes.models import Node
 from scheduling.errors import NotAllowed
-from scheduling.models import Job, Member
+from scheduling.models import Job, Member, Team
 from scheduling.queries import Viewer, subtree_ids
 
 OPERATORS = "operators"
 AUDITORS = "auditors"
 
 Person = User | AbstractBaseUser | AnonymousUser
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Everything a page may ask about one person, read at once by ``roles``."""
+
+    user_id: int
+    operator: bool
+    auditor: bool
+    member_of: frozenset[int]
+    leads: frozenset[int]
+    led: frozenset[int]
+
+    @property
+    def viewer(self) -> Viewer:
+        """What this person may see."""
+        everything = self.operator or self.auditor
+        return Viewer(self.user_id, None if everything else self.member_of | self.led)
+
+    @property
+    def manages(self) -> bool:
+        """May open the admin pages."""
+        return self.operator or self.auditor or bool(self.led)
+
+    def may_act_on(self, job: Job) -> bool:
+        """As the function of this name, without a query."""
+        if self.operator or job.team_id in self.led:
+            return True
+        return job.user_id == self.user_id and job.team_id in self.member_of
+
+    def may_submit(self, team_id: int) -> bool:
+        """As the function of this name, without a query."""
+        return self.operator or team_id in self.member_of or team_id in self.led
+
+    @property
+    def below(self) -> frozenset[int]:
+        """Led teams whose share this person deals out: those with a led team above them."""
+        return self.led - self.leads
+
+
+def roles(user: Person) -> Roles:
+    """Read a person's roles: two queries, three for a lead.
+
+    ``leads`` are the topmost teams they lead, ``led`` those and every team below them.
+    """
+    if not isinstance(user, User) or not user.is_active:
+        return Roles(0, False, False, frozenset(), frozenset(), frozenset())
+    groups = set(user.groups.values_list("name", flat=True))
+    mine = dict(Member.objects.filter(user=user).values_list("team_id", "role"))
+    heads = frozenset(team for team, role in mine.items() if role == Member.Role.LEAD)
+    led = subtree_ids(heads) if heads else frozenset()
+    return Roles(
+        user_id=user.pk,
+        operator=user.is_superuser or OPERATORS in groups,
+        auditor=AUDITORS in groups,
+        member_of=frozenset(mine),
+        leads=heads - _below(heads, led),
+        led=led,
+    )
+
+
+def _below(heads: frozenset[int], led: frozenset[int]) -> frozenset[int]:
+    """Those heads that lie below another head."""
+    if len(heads) < 2:
+        return frozenset()
+    parents = dict(Team.objects.filter(pk__in=led).values_list("pk", "parent_id"))
+    return frozenset(head for head in heads if parents.get(head) in led)
 
 
 def is_operator(user: Person) -> bool:

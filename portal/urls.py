@@ -1,3 +1,38 @@
 """Every address of the site on one page."""
 
-urlpatterns: list[object] = []
+from importlib.util import find_spec
+
+from django.contrib.auth.views import LogoutView
+from django.urls import URLPattern, URLResolver, include, path
+
+from .admin import site
+from .views import account, acts, health, home, jobs, nodes, submit
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("", home.home, name="home"),
+    path("find/", jobs.find, name="find"),
+    path("jobs/", jobs.job_list, name="job-list"),
+    path("jobs/new/", submit.job_new, name="job-new"),
+    path("jobs/<int:job_id>/", jobs.job_detail, name="job-detail"),
+    path("jobs/<int:job_id>/log", jobs.job_log, name="job-log"),
+    path("jobs/<int:job_id>/cancel/", acts.job_cancel, name="job-cancel"),
+    path("jobs/<int:job_id>/hold/", acts.job_hold, name="job-hold"),
+    path("jobs/<int:job_id>/release/", acts.job_release, name="job-release"),
+    path("nodes/", nodes.node_list, name="node-list"),
+    path("nodes/<str:name>/", nodes.node_detail, name="node-detail"),
+    path("nodes/<str:name>/work/", nodes.node_switch, name="node-switch"),
+    path("nodes/<str:name>/alarm/", nodes.node_clear_alarm, name="node-clear-alarm"),
+    path("signin/", account.SignIn.as_view(), name="signin"),
+    path("signout/", LogoutView.as_view(), name="signout"),
+    path("theme/", account.set_theme, name="theme"),
+    path("admin/", site.urls),
+    path("healthz", health.healthz, name="healthz"),
+    path("readyz", health.readyz, name="readyz"),
+]
+if find_spec("portal.api.urls"):
+    urlpatterns.append(path("api/v1/", include("portal.api.urls")))
+
+handler400 = "portal.views.errors.bad_request"
+handler403 = "portal.views.errors.forbidden"
+handler404 = "portal.views.errors.not_found"
+handler500 = "portal.views.errors.failed"

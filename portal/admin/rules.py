@@ -1,0 +1,82 @@
+"""Pools and priority classes (operators change them), nodes (looked at; cordoned by action)."""
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from nodes.models import Node
+from portal.htmx import roles_of
+from scheduling.actors import Actor
+from scheduling.models import Pool, PriorityClass
+from scheduling.services import nodes, teams
+
+from .scope import ReadOnly, Scoped, actor, now
+from .site import site
+
+
+class _Rules(Scoped):
+    """Jobs point at these rows, so they are changed, never removed."""
+
+    def store(self, actor: Actor, row: Pool | PriorityClass) -> None:
+        teams.save_rules(actor, row, at=now())
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+@admin.register(Pool, site=site)
+class PoolAdmin(_Rules):
+    list_display = ("name", "strategy", "default_time_limit_s", "max_time_limit_s", "access")
+
+
+@admin.register(PriorityClass, site=site)
+class PriorityClassAdmin(_Rules):
+    list_display = ("name", "value", "may_preempt", "preemptible", "grace_s")
+
+
+@admin.register(Node, site=site)
+class NodeAdmin(ReadOnly):
+    """Nodes are enrolled at the command line; their private keys are shown nowhere."""
+
+    list_display = ("name", "address", "liveness", "health", "accepts_work", "seen_at")
+    list_filter = ("liveness", "health", "accepts_work")
+    search_fields = ("name", "address")
+    fields = (
+        "name",
+        "address",
+        "port",
+        "account",
+        "host_key",
+        "public_key",
+        "labels",
+        "rack",
+        "accepts_work",
+        "liveness",
+        "health",
+        "silence",
+        "alarm",
+        "seen_at",
+        "probed_at",
+        "enrolled_at",
+    )
+    actions = ("cordon", "give_work")
+
+    @admin.action(description="Cordon: no new work, jobs there run on")
+    def cordon(self, request: HttpRequest, chosen: QuerySet[Node]) -> None:
+        self._switch(request, chosen, accepts=False)
+
+    @admin.action(description="Give work again")
+    def give_work(self, request: HttpRequest, chosen: QuerySet[Node]) -> None:
+        self._switch(request, chosen, accepts=True)
+
+    def get_actions(self, request: HttpRequest) -> Any:
+        return super().get_actions(request) if roles_of(request).operator else {}
+
+    def _switch(self, request: HttpRequest, chosen: QuerySet[Node], *, accepts: bool) -> None:
+        if not roles_of(request).operator:
+            return
+        for node in chosen:
+            nodes.set_accepts_work(actor(request), node, accepts, at=now(), reason="admin page")
+        messages.success(request, f"Done for {len(chosen)}.")

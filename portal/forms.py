@@ -1,0 +1,297 @@
+"""The order form: which fields it shows, and browser input to the fields of an order.
+
+``scheduling.orders.parse`` reads and refuses; this only brings text areas and check boxes into
+its shape, and refusals back to their fields. A new field is a row of ``GROUPS`` (a test compares
+them with ``order_fields.FIELDS``).
+"""
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from scheduling.errors import SchedulingError
+from scheduling.models import Job
+from scheduling.order_fields import SIGNALS
+
+Choices = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One control. ``kind`` is a case of jobs/_field.html; ``wide`` its columns of 12."""
+
+    name: str
+    label: str
+    kind: str = "text"
+    wide: int = 6
+    hint: str = ""
+    placeholder: str = ""
+    default: str = ""
+    choices: Choices = ()
+    value: str = ""
+    error: str = ""
+    required: bool = False
+
+    @property
+    def odd(self) -> bool:
+        """The value is none of the choices: it is shown all the same, and refused when sent."""
+        return bool(self.value) and self.value not in {value for value, _ in self.choices}
+
+    @property
+    def told(self) -> str:
+        """The ids of what describes the control."""
+        return f"{self.name}-error" if self.error else f"{self.name}-hint"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A numbered block of the form."""
+
+    title: str
+    fields: tuple[Field, ...]
+
+
+GROUPS = (
+    Group(
+        "What to run",
+        (
+            Field("name", "Name", hint="For you; jobs are known by their number."),
+            Field("team", "Charge to", "select", required=True),
+            Field(
+                "command", "Command", "area", 12, required=True,
+                placeholder="torchrun train.py --cfg vit.yaml",
+                hint="A script of any length up to 256 KiB; its #! line decides, else /bin/sh.",
+            ),
+            Field(
+                "workdir", "Working folder", wide=12, placeholder="/data/vit",
+                hint="On the node, must exist there. Empty: a fresh folder of the run.",
+            ),
+        ),
+    ),
+    Group(
+        "Cards",
+        (
+            Field("gpu_model", "Model", "cards", 12),
+            Field("gpus", "GPUs in all", "number", 3, default="1", required=True),
+            Field("nodes", "Nodes", "number", 3, default="1", hint="They share the GPUs equally."),
+            Field(
+                "gpu_memory_gib", "Memory per card, GiB", "number", 6, placeholder="any",
+                hint="At least this much on each.",
+            ),
+        ),
+    ),
+    Group(
+        "Share of the node",
+        (
+            Field("cpus", "CPU cores", "number", 4, placeholder="fair share",
+                  hint="Empty: its share per GPU."),
+            Field("memory_gib", "RAM, GiB", "number", 4, placeholder="fair share",
+                  hint="Empty: its share per GPU."),
+            Field("disk_gib", "Local disk, GiB", "number", 4, placeholder="0",
+                  hint="Free on the node."),
+            Field("pool", "Pool", "select", 6),
+            Field(
+                "labels", "Only on nodes labelled", "area", 6, placeholder="fabric=ib",
+                hint="One label=value a line.",
+            ),
+        ),
+    ),
+    Group(
+        "Time and stopping",
+        (
+            Field("time_limit", "Time limit", wide=4, placeholder="24h",
+                  hint="90s, 45m, 48h, 2d12h."),
+            Field("priority", "Priority", "select", 4, default="normal"),
+            Field("grace_s", "Seconds to save when stopped", "number", 4, placeholder="60",
+                  hint="Between the signal and the kill."),
+            Field("signal", "Signal that asks it to stop", "select", 4, default="TERM",
+                  choices=tuple((name, f"SIG{name}") for name in SIGNALS)),
+            Field(
+                "requeue", "Run again after a lost node or a preemption", "check", 8, default="on",
+                hint="Starts from the beginning unless the command resumes by itself.",
+            ),
+        ),
+    ),
+    Group(
+        "Environment",
+        (
+            Field(
+                "env", "Variables", "area", 12, placeholder="SEED=1",
+                hint='One NAME=value a line. A value in double quotes is read as JSON: "a\\nb".',
+            ),
+            Field(
+                "launch", "Start", "select", 6, default="per_node",
+                choices=(
+                    ("per_node", "once a node (torchrun starts the rest)"),
+                    ("per_gpu", "once a GPU (RANK and LOCAL_RANK are set)"),
+                ),
+            ),
+            Field(
+                "device_ids", "Name the cards by", "select", 6, default="uuid",
+                choices=(("uuid", "UUID"), ("index", "index, for programs that want numbers")),
+            ),
+        ),
+    ),
+)  # fmt: skip
+NAMES = tuple(field.name for group in GROUPS for field in group.fields)
+# Fields of the form that are one field of the order.
+CHECKPOINT = {"signal": "signal", "grace_s": "grace_s"}
+NUMBERS = frozenset(one.name for group in GROUPS for one in group.fields if one.kind == "number")
+
+
+@dataclass(slots=True)
+class OrderForm:
+    """Values as typed, choices as they are now, and what was refused."""
+
+    values: dict[str, str]
+    choices: Mapping[str, Choices]
+    key: str = field(default_factory=lambda: uuid.uuid4().hex)
+    errors: dict[str, str] = field(default_factory=dict)
+    refused: str = ""
+
+    @property
+    def groups(self) -> list[Group]:
+        """The groups with values, choices and errors filled in."""
+        return [
+            Group(group.title, tuple(self._filled(one) for one in group.fields)) for group in GROUPS
+        ]
+
+    @property
+    def problems(self) -> list[tuple[str, str, str]]:
+        """For the summary: field name, its label, what is wrong; in the order of the form."""
+        labels = {one.name: one.label for group in GROUPS for one in group.fields}
+        return [(name, labels[name], self.errors[name]) for name in NAMES if name in self.errors]
+
+    def order(self) -> dict[str, Any]:
+        """The fields of the order. Notes errors of its own for lines that are no pairs."""
+        sent: dict[str, Any] = {}
+        for name in NAMES:
+            text = self.values.get(name, "")
+            if name in ("env", "labels"):
+                sent[name] = self._pairs(name, text)
+            elif name == "requeue":
+                sent[name] = text == "on"
+            elif name in CHECKPOINT:
+                if text:
+                    sent.setdefault("checkpoint", {})[CHECKPOINT[name]] = text
+            elif text or name in ("command", "team"):
+                sent[name] = _figure(text) if name in NUMBERS else text
+        return sent
+
+    def refuse(self, why: SchedulingError) -> None:
+        """Take a refusal to the fields it names; what names none stands above the form."""
+        for name, sentence in why.fields.items():
+            at = "grace_s" if name == "checkpoint" else name
+            if at in NAMES:
+                self.errors.setdefault(at, sentence)
+        self.refused = "" if self.errors else f"{why.cause} {why.next_step}"
+
+    def _filled(self, one: Field) -> Field:
+        return replace(
+            one,
+            value=self.values.get(one.name, ""),
+            error=self.errors.get(one.name, ""),
+            choices=self.choices.get(one.name, one.choices),
+        )
+
+    def _pairs(self, name: str, text: str) -> dict[str, str]:
+        pairs = {}
+        for number, line in enumerate(text.split("\n"), start=1):
+            if not line.strip():
+                continue
+            key, equals, value = line.partition("=")
+            if not equals:
+                self.errors[name] = f"Line {number} has no “=”: write NAME=value."
+                continue
+            pairs[key.strip()] = self._value(name, number, value)
+        return pairs
+
+    def _value(self, name: str, number: int, value: str) -> str:
+        if not value.startswith('"'):
+            return value
+        try:
+            read = json.loads(value)
+        except ValueError:
+            read = None
+        if not isinstance(read, str):
+            self.errors[name] = f"The value in line {number} begins with a quote and is not JSON."
+            return ""
+        return read
+
+
+def typed(sent: Mapping[str, str], choices: Mapping[str, Choices]) -> OrderForm:
+    """A form as the browser sent it: line ends are made \\n, a missing check box is off."""
+    values = {name: sent.get(name, "").replace("\r\n", "\n") for name in NAMES}
+    return OrderForm(values, choices, key=sent.get("key", "")[:64] or uuid.uuid4().hex)
+
+
+def blank(choices: Mapping[str, Choices]) -> OrderForm:
+    """A form with the defaults."""
+    values = {one.name: one.default for group in GROUPS for one in group.fields}
+    for name in ("team", "pool"):
+        values[name] = next((value for value, _ in choices.get(name, ())), "")
+    return OrderForm(values, choices)
+
+
+def copied(job: Job, choices: Mapping[str, Choices], changes: Mapping[str, str]) -> OrderForm:
+    """A form that asks for what ``job`` asked for, with single ``changes``."""
+    values = {
+        "name": job.name,
+        "team": job.team.name,
+        "command": job.command,
+        "workdir": job.workdir,
+        "gpu_model": job.gpu_model,
+        "gpus": str(job.gpus),
+        "nodes": str(job.nodes),
+        "gpu_memory_gib": _whole_gib(job.gpu_memory_mib),
+        "cpus": _number(job.cpus),
+        "memory_gib": _whole_gib(job.memory_mib),
+        "disk_gib": _number(job.disk_gib),
+        "pool": job.pool.name,
+        "labels": _lines(job.labels),
+        "time_limit": f"{job.time_limit_s}s",
+        "priority": job.priority_class.name,
+        "grace_s": str(job.grace_s),
+        "signal": job.stop_signal,
+        "requeue": "on" if job.requeue else "",
+        "env": _lines(job.env),
+        "launch": job.launch,
+        "device_ids": job.device_ids,
+    }
+    values |= {name: text for name, text in changes.items() if name in NAMES}
+    return OrderForm(values, choices)
+
+
+def _figure(text: str) -> str | float:
+    """A number with a fraction as one; whatever else was typed is for ``orders`` to judge."""
+    text = text.strip()
+    whole, point, rest = text.partition(".")
+    return (
+        float(text) if point and f"{whole}{rest}".isascii() and f"{whole}{rest}".isdigit() else text
+    )
+
+
+def _number(value: int | None) -> str:
+    return str(value) if value else ""
+
+
+def _whole_gib(mib: int | None) -> str:
+    """GiB as typed; an odd amount of MiB keeps its fraction."""
+    return f"{mib / 1024:g}" if mib else ""
+
+
+def _lines(pairs: Mapping[str, str]) -> str:
+    """Pairs as lines that read back to the same; what would not is written as JSON."""
+    return "\n".join(f"{name}={_quoted(value)}" for name, value in pairs.items())
+
+
+def _quoted(value: str) -> str:
+    odd = value.startswith('"') or any(sign in value for sign in "\r\n")
+    return json.dumps(value, ensure_ascii=False) if odd else value
+
+
+def one_of(names: Iterable[str]) -> Choices:
+    """Choices whose words are their values."""
+    return tuple((name, name) for name in names)

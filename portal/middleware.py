@@ -1,0 +1,62 @@
+"""What holds for every answer: where it may load from, who must sign in, how a refusal looks.
+
+Order in settings: ContentPolicy first, SignInRequired after authentication, Refusals last.
+"""
+
+from collections.abc import Callable
+
+from django.contrib.auth.middleware import LoginRequiredMiddleware
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+
+from nodes.errors import NodeError
+from scheduling.errors import SchedulingError
+
+from .views.errors import refusal
+
+Next = Callable[[HttpRequest], HttpResponse]
+
+POLICY = (
+    "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'none'; img-src 'self' data:"
+)
+
+
+class ContentPolicy:
+    """Nothing from elsewhere and nothing inline: what a stored string says is never run."""
+
+    def __init__(self, get_response: Next) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        response.headers.setdefault("Content-Security-Policy", POLICY)
+        return response
+
+
+class SignInRequired(LoginRequiredMiddleware):
+    """Every page wants a session; a part whose session is gone reloads the page around it."""
+
+    def handle_no_permission(
+        self, request: HttpRequest, view_func: Callable[..., HttpResponseBase]
+    ) -> HttpResponse:
+        if request.headers.get("HX-Request"):
+            return HttpResponse(status=401, headers={"HX-Refresh": "true"})
+        return super().handle_no_permission(request, view_func)
+
+
+class Refusals:
+    """A refusal that a view let through becomes a page with its cause and its next step."""
+
+    def __init__(self, get_response: Next) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        if isinstance(error, SchedulingError):
+            return refusal(request, error.cause, error.next_step, status=error.status)
+        if isinstance(error, NodeError):
+            return refusal(request, error.cause, error.next_step, status=503)
+        return None

@@ -1,0 +1,55 @@
+"""Sign in, sign out, and the choice of theme."""
+
+from django.conf import settings
+from django.contrib.auth import views
+from django.contrib.auth.decorators import login_not_required
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.decorators import method_decorator
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_POST
+
+from portal.htmx import THEMES
+
+YEAR_S = 365 * 24 * 3600
+
+
+@method_decorator(login_not_required, name="dispatch")
+class SignIn(views.LoginView):
+    """Does not say which of name and password was wrong."""
+
+    template_name = "account/signin.html"
+    redirect_authenticated_user = True
+
+    def get_context_data(self, **kwargs: object) -> dict[str, object]:
+        theme = self.request.COOKIES.get("theme", "")
+        context = super().get_context_data(**kwargs)
+        return context | {"theme": theme if theme in THEMES else ""}
+
+
+@login_not_required
+@require_POST
+def set_theme(request: HttpRequest) -> HttpResponse:
+    """Keep the theme in a cookie and go back; anything but light or dark follows the system."""
+    chosen = request.POST.get("theme", "")
+    response = HttpResponseRedirect(back(request))
+    if chosen in THEMES:
+        response.set_cookie(
+            "theme",
+            chosen,
+            max_age=YEAR_S,
+            samesite="Lax",
+            httponly=True,
+            secure=settings.SESSION_COOKIE_SECURE,
+        )
+    else:
+        response.delete_cookie("theme", samesite="Lax")
+    return response
+
+
+def back(request: HttpRequest) -> str:
+    """The page that a form named as its own, if it is one of this site."""
+    wanted = request.POST.get("next", "")
+    here = {request.get_host()}
+    if url_has_allowed_host_and_scheme(wanted, here, require_https=request.is_secure()):
+        return wanted
+    return "/"

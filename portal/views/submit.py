@@ -1,0 +1,109 @@
+"""New job: the form, what is free while it is filled in, and one job for one form.
+
+The form's key makes a double submit land on the first one's job.
+"""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_http_methods
+
+from nodes import clock
+from portal import floor, forms, once
+from portal.htmx import page_or_part, roles_of
+from portal.views.home import shares
+from scheduling import orders, queries
+from scheduling.actors import person
+from scheduling.errors import InvalidOrder, NotAllowed, SchedulingError
+from scheduling.models import Job, PriorityClass, Team
+from scheduling.services import jobs
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def job_new(request: HttpRequest) -> HttpResponse:
+    drawn = floor.draw(queries.nodes(), roles_of(request).viewer)
+    choices = _choices(request, drawn)
+    if request.method == "POST":
+        form = forms.typed(request.POST.dict(), choices)
+        job = _submitted(request, form)
+        if job is not None:
+            return redirect("job-detail", job)
+        return _show(request, form, drawn, status=422)
+    return _show(request, _prefilled(request, choices), drawn)
+
+
+def _show(
+    request: HttpRequest, form: forms.OrderForm, drawn: floor.Floor, status: int = 200
+) -> HttpResponse:
+    context = {
+        "form": form,
+        "floor": drawn,
+        "shares": shares(roles_of(request).member_of, drawn),
+        "copied": request.GET.get("from", ""),
+    }
+    response = page_or_part(request, "jobs/new", context)
+    if status != 200:
+        response.status_code = status
+    return response
+
+
+def _submitted(request: HttpRequest, form: forms.OrderForm) -> int | None:
+    """The id of the job the form stands for, or None with the refusal on the form."""
+    with once.only(roles_of(request).user_id, form.key) as slot:
+        if slot.job_id is not None:
+            return slot.job_id
+        try:
+            slot.job_id = _submit(request, form).pk
+        except SchedulingError as why:
+            form.refuse(why)
+        return slot.job_id
+
+
+def _submit(request: HttpRequest, form: forms.OrderForm) -> Job:
+    sent = form.order()
+    if form.errors:
+        first = next(iter(form.errors.values()))
+        raise InvalidOrder(first, next_step="Correct the line.", fields=form.errors)
+    order = orders.parse(sent)
+    _require_team(request, order.team)
+    user = request.user
+    if not user.is_authenticated:
+        raise NotAllowed("You are signed out.", next_step="Sign in and send the form again.")
+    return jobs.submit(person(user), order, user_id=user.pk, at=clock.now())
+
+
+def _require_team(request: HttpRequest, name: str) -> None:
+    """A team that is not the person's is told like one that does not exist."""
+    roles = roles_of(request)
+    team_id = Team.objects.filter(name=name).values_list("pk", flat=True).first()
+    if team_id is None or not roles.may_submit(team_id):
+        sentence = f"You are in no team {name!r}." if name else "Choose the team to charge."
+        raise InvalidOrder(sentence, next_step="Choose a team.", fields={"team": sentence})
+
+
+def _choices(request: HttpRequest, drawn: floor.Floor) -> dict[str, forms.Choices]:
+    roles = roles_of(request)
+    teams = queries.leaf_teams(roles.viewer)
+    models = tuple(
+        (model.name, f"{model.free} of {model.cards} free · {model.memory_gib} GiB")
+        for model in drawn.models
+    )
+    free = f"{drawn.free} of {drawn.cards} free"
+    pools = [pool.name for pool in queries.pools()]
+    return {
+        "team": forms.one_of(team.name for team in teams if roles.may_submit(team.pk)),
+        "pool": forms.one_of(sorted(pools, key=lambda name: (name != "default", name))),
+        "priority": forms.one_of(PriorityClass.objects.values_list("name", flat=True)),
+        "gpu_model": (("", free), *models),
+    }
+
+
+def _prefilled(request: HttpRequest, choices: dict[str, forms.Choices]) -> forms.OrderForm:
+    """The form for ``?from=<id>`` (a job the person sees), with single changes beside it."""
+    changes = {name: text for name, text in request.GET.dict().items() if name in forms.NAMES}
+    wanted = request.GET.get("from", "")
+    if wanted.isascii() and wanted.isdigit() and len(wanted) < 19:
+        job = queries.job(roles_of(request).viewer, int(wanted))
+        return forms.copied(job, choices, changes)
+    form = forms.blank(choices)
+    form.values |= changes
+    return form
