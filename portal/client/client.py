@@ -1,0 +1,152 @@
+"""The portal as an object: a method for each thing the API can do.
+
+Answers are the API's JSON as dictionaries (docs/api.md). Every method may raise Refused or
+Unreachable. One client is for one thread.
+"""
+
+import json
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+from urllib.parse import quote, urlencode
+
+from . import config
+from .connection import Connection
+
+API = "/api/v1"
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LogPiece:
+    """``data`` begins at ``offset``. ``ended``: nothing will follow in this attempt."""
+
+    data: bytes
+    offset: int
+    next_offset: int
+    ended: bool
+    attempt: int | None
+
+
+class Client:
+    """A portal and a token; by default those of the environment or of ``gangway login``."""
+
+    def __init__(
+        self,
+        url: str = "",
+        token: str = "",
+        *,
+        timeout_s: float = 30.0,
+        patience_s: float = 3.0,
+    ) -> None:
+        if not (url and token):
+            known = config.load()
+            url, token = url or known.url, token or (known.token if url in ("", known.url) else "")
+        self.token = token
+        self.connection = Connection(url, token, timeout_s=timeout_s, patience_s=patience_s)
+
+    @classmethod
+    def login(cls, url: str, username: str, password: str, *, name: str) -> Self:
+        """A client with a new token called ``name``, made with a password."""
+        anonymous = Connection(url, "", timeout_s=30.0, patience_s=3.0)
+        order = {"username": username, "password": password, "name": name}
+        made = anonymous.ask("POST", f"{API}/tokens", body=json.dumps(order).encode()).json()
+        anonymous.close()
+        return cls(url, made["token"])
+
+    def submit(self, order: Mapping[str, Any], *, key: str = "") -> Json:
+        """Submit a job. Safe over a lost connection; with your own ``key`` over a crash too."""
+        return self._post("/jobs", order, key)
+
+    def job(self, job_id: int) -> Json:
+        """One job in full."""
+        return self._get(f"/jobs/{job_id}")
+
+    def jobs(
+        self, *, states: Iterable[str] = (), team: str = "", mine: bool = False, page: int = 100
+    ) -> Iterator[Json]:
+        """Jobs, newest first, page by page as they are asked for."""
+        query = {"state": ",".join(states), "team": team, "mine": str(mine).lower()}
+        cursor: str | None = ""
+        while cursor is not None:
+            known = {**query, "limit": page, "cursor": cursor}
+            found = self._get("/jobs?" + urlencode({k: v for k, v in known.items() if v}))
+            yield from found["results"]
+            cursor = found["next_cursor"]
+
+    def explain(self, job_id: int) -> Json:
+        """Why a job is where it is."""
+        return self._get(f"/jobs/{job_id}/explain")
+
+    def attempts(self, job_id: int) -> list[Json]:
+        """The runs of a job."""
+        return list(self._get(f"/jobs/{job_id}/attempts")["results"])
+
+    def cancel(self, job_id: int, *, reason: str = "") -> Json:
+        """End a job."""
+        return self._post(f"/jobs/{job_id}/cancel", {"reason": reason})
+
+    def hold(self, job_id: int, *, reason: str = "") -> Json:
+        """Keep a waiting job from starting."""
+        return self._post(f"/jobs/{job_id}/hold", {"reason": reason})
+
+    def release(self, job_id: int, *, reason: str = "") -> Json:
+        """Let a held job wait for its turn again."""
+        return self._post(f"/jobs/{job_id}/release", {"reason": reason})
+
+    def log(
+        self,
+        job_id: int,
+        *,
+        attempt: int | None = None,
+        rank: int = 0,
+        offset: int = 0,
+        limit: int = 65536,
+    ) -> LogPiece:
+        """At most 64 KiB of a log from ``offset``; negative: from the end."""
+        query = {"rank": rank, "offset": offset, "limit": limit}
+        if attempt is not None:
+            query["attempt"] = attempt
+        path = f"{API}/jobs/{job_id}/log?{urlencode(query)}"
+        reply = self.connection.ask("GET", path, needs="x-log-ended")
+        number = reply.headers.get("x-attempt", "")
+        return LogPiece(
+            data=reply.body,
+            offset=int(reply.headers.get("x-log-offset", offset)),
+            next_offset=int(reply.headers.get("x-next-offset", offset)),
+            ended=reply.headers.get("x-log-ended") == "true",
+            attempt=int(number) if number else None,
+        )
+
+    def nodes(self) -> list[Json]:
+        """All machines with their cards."""
+        return list(self._get("/nodes")["results"])
+
+    def teams(self) -> list[Json]:
+        """The teams you may see."""
+        return list(self._get("/teams")["results"])
+
+    def me(self) -> Json:
+        """Whose token this is."""
+        return self._get("/me")
+
+    def tokens(self) -> list[Json]:
+        """Your tokens, without what would open the portal."""
+        return list(self._get("/tokens")["results"])
+
+    def create_token(self, name: str) -> Json:
+        """A new token; its ``token`` is shown this once."""
+        return self._post("/tokens", {"name": name})
+
+    def delete_token(self, prefix: str) -> None:
+        """Make a token open nothing any more."""
+        self.connection.ask("DELETE", f"{API}/tokens/{quote(prefix, safe='')}")
+
+    def _get(self, path: str) -> Json:
+        return dict(self.connection.ask("GET", API + path).json())
+
+    def _post(self, path: str, body: Mapping[str, Any], key: str = "") -> Json:
+        headers = {"Idempotency-Key": key or uuid.uuid4().hex}
+        sent = json.dumps(body).encode()
+        return dict(self.connection.ask("POST", API + path, body=sent, headers=headers).json())
