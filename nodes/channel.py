@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from django.conf import settings
-from django.db import close_old_connections, transaction
+from django.db import connections, transaction
 
 from . import cargo, hearing, hints, keys, ship, transport
 from .breaker import Breaker
@@ -217,9 +217,10 @@ class Line:
             self._breaker.fail(failed, time.monotonic())
         foreign = isinstance(failed, NodeRefused) and failed.kind == "foreign"
         if foreign or isinstance(failed, HostKeyChanged):
-            close_old_connections()
-            _raise_alarm(node, failed.cause)
-            close_old_connections()
+            try:
+                _raise_alarm(node, failed.cause)
+            finally:
+                connections.close_all()
 
     def close(self) -> None:
         with self._lock:

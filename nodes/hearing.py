@@ -12,11 +12,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from django.db import DatabaseError, InterfaceError, close_old_connections
+from django.db import DatabaseError, InterfaceError, close_old_connections, connections
 
 log = logging.getLogger(__name__)
 
 GATHER_S = 0.004
+IDLE_S = 2.0
 BACKLOG = 10_000
 Report = dict[str, Any]
 Listener = Callable[[int, list[Report]], None]
@@ -61,11 +62,14 @@ def _hand_on() -> None:
             listener = _listener
             if listener is not None:
                 _tell(listener, node_id, reports)
-        close_old_connections()
 
 
 def _gather() -> dict[int, list[Report]]:
-    node_id, report = _reports.get()
+    try:
+        node_id, report = _reports.get(timeout=IDLE_S)
+    except queue.Empty:
+        connections.close_all()
+        node_id, report = _reports.get()
     batches = {node_id: [report]}
     until = time.monotonic() + GATHER_S
     while (left_s := until - time.monotonic()) > 0:

@@ -10,6 +10,8 @@ import contextlib
 import io
 import socket
 import threading
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -17,15 +19,7 @@ import paramiko
 from paramiko.ssh_exception import AuthenticationException, SSHException
 
 from .errors import HostKeyChanged, KeyRejected, NodeUnreachable
-from .wire import (
-    OUTPUT_LIMIT,
-    SILENCE_LIMIT_S,
-    STDERR_LIMIT,
-    Done,
-    LineSplitter,
-    cut_off,
-    too_slow,
-)
+from .wire import OUTPUT_LIMIT, SILENCE_LIMIT_S, STDERR_LIMIT, Done, LineSplitter, cut_off, too_slow
 
 CONNECT_LIMIT_S = 5.0
 HANDSHAKE_LIMIT_S = 8.0
@@ -34,11 +28,11 @@ KEEPALIVE_S = 5
 UNACKNOWLEDGED_LIMIT_MS = 10_000
 # OpenSSH refuses the 11th channel of a connection; one of ours is the runner's.
 CHANNELS = 8
+SESSION_PAUSE_S = 0.02
 
-WEAK = {
-    "macs": ["hmac-sha1", "hmac-md5", "hmac-sha1-96", "hmac-md5-96"],
-    "ciphers": ["aes128-cbc", "aes192-cbc", "aes256-cbc", "3des-cbc"],
-}
+OLD_MACS = ["hmac-sha1", "hmac-md5", "hmac-sha1-96", "hmac-md5-96"]
+OLD_CIPHERS = ["aes128-cbc", "aes192-cbc", "aes256-cbc", "3des-cbc"]
+WEAK = {"macs": OLD_MACS, "ciphers": OLD_CIPHERS}
 
 
 @dataclass(frozen=True)
@@ -71,7 +65,7 @@ def host_key_of(address: str, port: int) -> str:
 
 
 def open_wire(door: Door) -> "SshWire":
-    """Connect, compare the host key, log in. At most about 21 s; cost about 25 ms.
+    """Connect, compare the host key, log in: about 25 ms, at most 21 s.
 
     Raises HostKeyChanged before anything is said, KeyRejected, or NodeUnreachable.
     """
@@ -128,8 +122,7 @@ def _socket(address: str, port: int) -> socket.socket:
         ) from refused
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    if hasattr(socket, "TCP_USER_TIMEOUT"):
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNACKNOWLEDGED_LIMIT_MS)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNACKNOWLEDGED_LIMIT_MS)
     return sock
 
 
@@ -138,6 +131,11 @@ def _close(transport: paramiko.Transport) -> None:
     with contextlib.suppress(OSError):
         transport.sock.shutdown(socket.SHUT_RDWR)
     transport.close()
+
+
+def _hang_up(channel: paramiko.Channel) -> None:
+    with contextlib.suppress(SSHException, EOFError, OSError):  # the machine may have gone first
+        channel.close()
 
 
 def _shown_key(transport: _Transport) -> str:
@@ -175,7 +173,7 @@ class _Limit:
 
     def _pass(self) -> None:
         self._passed.set()
-        self._channel.close()
+        _hang_up(self._channel)
 
     def __enter__(self) -> None:
         self._channel.settimeout(self._limit_s)
@@ -220,7 +218,7 @@ class SshWire:
                 with _Limit(channel, self.where, timeout_s):
                     return self._done(channel, command, stdin, limit)
             finally:
-                channel.close()
+                _hang_up(channel)
         finally:
             self._turns.release()
 
@@ -232,39 +230,40 @@ class SshWire:
         return SshTalk(channel, self.where)
 
     def _open(self, timeout_s: float) -> paramiko.Channel:
-        try:
-            return self._transport.open_session(timeout=timeout_s)
-        except (SSHException, EOFError, OSError) as failed:
-            raise cut_off(self.where, failed) from failed
+        give_up_at = time.monotonic() + timeout_s
+        while True:
+            try:
+                return self._transport.open_session(timeout=timeout_s)
+            except (SSHException, EOFError, OSError) as failed:
+                if not self.is_open():
+                    raise cut_off(self.where, failed) from failed
+                # sshd counts a session until it has reaped its command, a moment after the end,
+                # and paramiko may hand one refusal to another waiting open.
+                if time.monotonic() > give_up_at:
+                    raise too_slow(self.where, "take another command", timeout_s) from failed
+                time.sleep(SESSION_PAUSE_S)
 
     def _done(self, channel: paramiko.Channel, command: str, stdin: bytes, limit: int) -> Done:
         channel.exec_command(command)
         with contextlib.suppress(OSError):  # it may end without reading its stdin
             channel.sendall(stdin)
             channel.shutdown_write()
-        printed = _drain(channel, limit)
-        complaint = _drain_stderr(channel)
+        printed = _drain(channel.recv, limit)
+        complaint = _drain(channel.recv_stderr, limit)[-STDERR_LIMIT:]
         status = channel.recv_exit_status()
         if not self.is_open():
             raise EOFError("it was closed while a command ran")
         return Done(status, printed, complaint)
 
 
-def _drain(channel: paramiko.Channel, limit: int) -> bytes:
+def _drain(read: Callable[[int], bytes], limit: int) -> bytes:
     pieces, size = [], 0
-    while piece := channel.recv(65536):
+    while piece := read(65536):
         size += len(piece)
         if size > limit:
             raise EOFError(f"a command printed more than {limit} bytes")
         pieces.append(piece)
     return b"".join(pieces)
-
-
-def _drain_stderr(channel: paramiko.Channel) -> bytes:
-    kept = b""
-    while piece := channel.recv_stderr(65536):
-        kept = (kept + piece)[-STDERR_LIMIT:]
-    return kept
 
 
 class SshTalk:
@@ -298,4 +297,4 @@ class SshTalk:
         return self._channel.recv_stderr(65536)[-STDERR_LIMIT:].decode(errors="replace").strip()
 
     def close(self) -> None:
-        self._channel.close()
+        _hang_up(self._channel)
