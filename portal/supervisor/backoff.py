@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 FIRST_S = 0.5
 GREATEST_S = 30.0
-SETTLED_S = 60.0
+SETTLED_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -14,6 +14,6 @@ class Backoff:
     next_s: float = FIRST_S
 
     def after(self, lived_s: float) -> tuple[float, "Backoff"]:
-        """(seconds to wait now, the back-off from here); a life of a minute begins anew."""
+        """(seconds to wait now, the back-off from here); a life of ten seconds begins anew."""
         wait_s = FIRST_S if lived_s >= SETTLED_S else self.next_s
         return wait_s, Backoff(min(wait_s * 2, GREATEST_S))

@@ -7,13 +7,14 @@ import itertools
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from string import ascii_lowercase
 
 from . import home as folder
 from .errors import StartError
-from .options import refuse_taken_port
+from .options import BASE_DIR, refuse_taken_port
 
-NAMES = ("demo-a", "demo-b", "demo-c")
 CARDS = 8
+LOOK_ALIKE = BASE_DIR / "nodes" / "demo" / "nvml.py"
 FIRST_PORT = 22001  # below the range from which outgoing connections borrow their ports
 
 
@@ -30,8 +31,8 @@ class DemoNode:
         return f"{self.root}/authorized_keys"
 
 
-def nodes(home: Path) -> list[DemoNode]:
-    """The demo nodes of this folder; made up on the first call.
+def nodes(home: Path, count: int) -> list[DemoNode]:
+    """The demo nodes of this folder; ``count`` of them are made up on the first call.
 
     Raises:
         StartError: something else took the port of one.
@@ -39,8 +40,9 @@ def nodes(home: Path) -> list[DemoNode]:
     path = home / "demo-nodes.json"
     known = [DemoNode(**entry) for entry in folder.read(path).get("nodes", [])]
     if not known:
+        names = [f"demo-{letter}" for letter in ascii_lowercase[:count]]
         ports = itertools.filterfalse(_taken, range(FIRST_PORT, 32768))
-        known = [DemoNode(name, next(ports), str(home / "demo" / name)) for name in NAMES]
+        known = [DemoNode(name, next(ports), str(home / "demo" / name)) for name in names]
         folder.write_private(path, {"format": 1, "nodes": [asdict(node) for node in known]})
     for node in known:
         Path(node.root).mkdir(parents=True, exist_ok=True)
@@ -71,7 +73,8 @@ def serve_words(node: DemoNode) -> list[str]:
 def enrol_words(node: DemoNode) -> list[str]:
     return [
         *("add_node", "127.0.0.1", "--port", str(node.port), "--name", node.name),
-        *("--user", "demo", "--authorized-keys", node.authorized_keys, "--yes"),
+        *("--account", "demo", "--authorized-keys", node.authorized_keys, "--yes"),
+        *("--nvml-module", str(LOOK_ALIKE)),
     ]
 
 

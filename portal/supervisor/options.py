@@ -8,18 +8,20 @@ from pathlib import Path
 
 from .errors import StartError
 
+MOST_DEMO_NODES = 16
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 
 
 @dataclass(frozen=True)
 class Options:
-    """``home`` holds the portal's files; ``demo`` asks for demo people and demo nodes."""
+    """``home`` holds the portal's files; ``demo`` asks for demo people and ``demo_nodes`` nodes."""
 
     home: Path
     host: str
     port: int
     url: str
     demo: bool
+    demo_nodes: int = 3
 
     @property
     def bind(self) -> str:
@@ -36,9 +38,15 @@ def read(environment: Mapping[str, str]) -> Options:
             "people and nodes are not safe there.",
             next_step="Set GANGWAY_DEMO=0 as well, or bind to 127.0.0.1.",
         )
+    nodes = environment.get("GANGWAY_DEMO_NODES") or "3"
+    if not nodes.isdecimal() or not 1 <= int(nodes) <= MOST_DEMO_NODES:
+        raise StartError(
+            f"GANGWAY_DEMO_NODES={nodes} is not a number from 1 to {MOST_DEMO_NODES}.",
+            next_step="Leave it out for 3.",
+        )
     home = Path(environment.get("GANGWAY_HOME") or BASE_DIR / ".gangway").resolve()
     url = environment.get("GANGWAY_URL") or f"http://{'127.0.0.1' if demo else host}:{port}"
-    return Options(home=home, host=host, port=port, url=url, demo=demo)
+    return Options(home=home, host=host, port=port, url=url, demo=demo, demo_nodes=int(nodes))
 
 
 def _split(bind: str) -> tuple[str, int]:

@@ -103,7 +103,7 @@ class Portal:
             self.manage("demo_seed")
         elif not first_time:
             self.manage("demo_seed", "--withdraw")
-        nodes = demo.nodes(self.home) if self.asked.demo else []
+        nodes = demo.nodes(self.home, self.asked.demo_nodes) if self.asked.demo else []
         for node in nodes:
             self.child(node.name, demo.serve_words(node), tier=DEMO_NODES)
         self.start_portal()
@@ -191,7 +191,11 @@ class Portal:
         lines = [f"Gangway answers at {self.asked.url}"]
         if self.asked.demo:
             lines += demo.people(self.home, show_passwords=show_passwords)
-        lines.append("Ctrl-C stops everything, jobs on demo nodes too.")
+        lines.append(
+            "Ctrl-C stops everything, jobs on the demo nodes too."
+            if self.asked.demo
+            else "Ctrl-C stops it; jobs on the nodes run on."
+        )
         with suppress(OSError):
             sys.stdout.write("\n".join(lines) + "\n")
             sys.stdout.flush()
