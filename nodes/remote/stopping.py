@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import signal
 import time
-from typing import Callable, Dict, List, Optional
+from typing import Callable, Dict, List, Optional, Set
 
 from . import tree
 from .files import Fact, write_json
 from .paths import RunPaths
 
+TRIES = 5
 STRENGTH = ("withdraw", "reclaim", "preempt", "drain", "fault", "time_limit", "cancel")
 
 
@@ -41,7 +42,12 @@ class Stopping:
         self.kill_at_s = self.signalled_s + grace_s
         # written first: a job that asks in its signal handler must already find it
         self.announce()
-        send(processes, getattr(signal, "SIG" + signal_name))
+        reached: Set[int] = set()
+        for _ in range(TRIES):
+            # a group whose known members have all just left may have gone on in new ones
+            if send(processes, getattr(signal, "SIG" + signal_name), reached):
+                break
+            processes = self.alive()
 
     def hear(self, stop: Fact) -> None:
         """A stop order: begins the stop, or shortens it and strengthens its reason."""
@@ -66,19 +72,29 @@ class Stopping:
 
     def tick(self) -> None:
         if time.monotonic() >= self.kill_at_s:
-            send(self.alive(), signal.SIGKILL)
+            send(self.alive(), signal.SIGKILL, set())
 
 
-def send(processes: List[tree.Process], number: int) -> None:
-    """Signal each group of the tree once, and singly what stands in the caller's own group."""
-    mine = os.getpgrp()
-    groups: Dict[int, tree.Process] = {p.pgid: p for p in processes if p.pgid != mine}
-    for pgid, member in groups.items():
-        if tree.is_alive(member.pid, member.start):
-            quietly(os.killpg, pgid, number)
+def send(processes: List[tree.Process], number: int, reached: Set[int]) -> bool:
+    """Signal each group once (by pid what stands in the caller's own); False if one was gone.
+
+    `reached` holds the groups that have had the signal, and grows.
+    """
+    mine, whole = os.getpgrp(), True
+    groups: Dict[int, List[tree.Process]] = {}
     for process in processes:
-        if process.pgid == mine and tree.is_alive(process.pid, process.start):
-            quietly(os.kill, process.pid, number)
+        groups.setdefault(process.pgid, []).append(process)
+    for pgid in set(groups) - reached:
+        here = [member for member in groups[pgid] if tree.is_alive(member.pid, member.start)]
+        if pgid == mine:
+            for member in here:
+                quietly(os.kill, member.pid, number)
+        elif here:
+            quietly(os.killpg, pgid, number)
+            reached.add(pgid)
+        else:
+            whole = False
+    return whole
 
 
 def quietly(kill: Callable[[int, int], None], target: int, number: int) -> None:

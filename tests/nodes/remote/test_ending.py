@@ -1,8 +1,11 @@
 """How runs end: by themselves, asked, at their limit; whole trees, politely first."""
 
 import json
+import signal
 import time
 from pathlib import Path
+
+from nodes.remote import stopping, tree
 
 from .conftest import LocalNode, Serve, eventually, order
 
@@ -78,6 +81,17 @@ def test_who_leaves_at_term_is_not_waited_for(node: LocalNode, serve: Serve):
     assert time.monotonic() - asked_s < 5
     assert (ended["end"], ended["stop_reason"], ended["exit"]) == ("stopped", "preempt", 0)
     assert node.log("7-1-a").endswith(b"asked\nsaved\n")
+
+
+def test_a_group_is_signalled_as_long_as_any_of_it_lives(outsider):
+    """A member seen a moment ago that has left since must not spare the others."""
+    leader = outsider(["sleep", "60"])
+    there = tree.read(leader.pid)
+    left = there._replace(pid=leader.pid + 1, start=there.start + 1)
+
+    assert stopping.send([left, there, left], signal.SIGTERM, set())
+    assert leader.wait(5) == -signal.SIGTERM
+    assert not stopping.send([left], signal.SIGTERM, set())
 
 
 def test_a_later_stop_only_shortens_the_deadline_and_strengthens_the_reason(

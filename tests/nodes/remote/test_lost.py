@@ -29,12 +29,13 @@ def keeper_of(node: LocalNode, run: str) -> int:
 
 
 def test_a_run_outlives_the_connection_and_is_told_ended_by_the_next(node: LocalNode, serve: Serve):
-    node.run(serve, "7-1-a", "sleep 0.5; exit 6")
+    node.run(serve, "7-1-a", "while [ ! -e leave ]; do sleep 0.02; done; exit 6")
     serve.kill()
 
     later = node.serve()
 
     assert later.event("7-1-a", 3)["state"] == "started"
+    (node.folder("7-1-a") / "work/leave").touch()
     assert later.event("7-1-a", 5)["exit"] == 6
 
 
@@ -97,10 +98,12 @@ def test_a_stop_ends_all_that_a_killed_keeper_left(node: LocalNode, serve: Serve
 def test_an_unsupervised_run_that_ends_by_itself_is_seen_to_have_ended(
     node: LocalNode, serve: Serve
 ):
-    node.run(serve, "7-1-a", "exec sleep 1.5")
+    node.run(serve, "7-1-a", "while [ ! -e leave ]; do sleep 0.02; done")
     os.kill(keeper_of(node, "7-1-a"), signal.SIGKILL)
+    assert serve.event("7-1-a", 4)["alive"] >= 1
 
-    assert serve.event("7-1-a", 4)["alive"] == 1
+    (node.folder("7-1-a") / "work/leave").touch()
+
     assert serve.event("7-1-a", 5)["exit"] is None
 
 
