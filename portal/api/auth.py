@@ -13,6 +13,9 @@ from knox.models import AuthToken
 from rest_framework.exceptions import AuthenticationFailed, NotAuthenticated
 from rest_framework.request import Request
 
+from portal import access
+from scheduling.queries import Viewer
+
 _TOKEN = re.compile(rb"gw_[0-9a-f]{64}\Z")
 
 
@@ -41,3 +44,12 @@ def person_of(request: Request) -> User:
     if not isinstance(request.user, User):
         raise NotAuthenticated
     return request.user
+
+
+def viewer_of(request: Request) -> Viewer:
+    """What the reader may see; asked of the database once for each request."""
+    known: Viewer | None = getattr(request, "gangway_viewer", None)
+    if known is None:
+        known = access.viewer(request.user)
+        request.gangway_viewer = known  # type: ignore[attr-defined]
+    return known

@@ -15,7 +15,7 @@ from scheduling.services import jobs as services
 
 from . import asked, shapes_jobs
 from .answers import rendered, tagged
-from .auth import person_of
+from .auth import person_of, viewer_of
 from .endpoint import Endpoint, problems
 from .idempotency import Post, idempotent
 
@@ -41,7 +41,7 @@ class Jobs(Endpoint):
         asked.only(request, "state", "team", "mine", "cursor", "limit")
         limit = min(asked.number(request, "limit", PAGE, least=1) or PAGE, PAGE_MAX)
         found = queries.jobs(
-            access.viewer(request.user),
+            viewer_of(request),
             states=asked.states(request),
             team=asked.text(request.query_params.get("team"), "team", most=63, default=""),
             mine=asked.flag(request, "mine"),
@@ -143,12 +143,12 @@ class Release(Endpoint):
 
 def found(request: Request, job_id: int) -> Job:
     """The job, if the reader may see it. Raises NotFound for a foreign one too."""
-    return queries.job(access.viewer(request.user), job_id)
+    return queries.job(viewer_of(request), job_id)
 
 
 def require_submit(request: Request, team_name: str) -> None:
     """Refuse a team that the person cannot submit for; one they do not see is not found."""
-    team = queries.leaf_teams(access.viewer(request.user)).filter(name=team_name).first()
+    team = queries.leaf_teams(viewer_of(request)).filter(name=team_name).first()
     if team is None:
         sentence = f"There is no team {team_name!r} that you can submit jobs for."
         raise NotFound(

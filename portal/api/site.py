@@ -11,7 +11,7 @@ from scheduling import queries
 
 from . import shapes_site
 from .answers import tagged
-from .auth import person_of
+from .auth import person_of, viewer_of
 from .endpoint import Endpoint, problems
 
 
@@ -45,7 +45,7 @@ class Teams(Endpoint):
         operation_id="list_teams", responses={200: shapes_site.TeamsSerializer, **problems()}
     )
     def get(self, request: Request) -> HttpResponseBase:
-        found = queries.teams(access.viewer(request.user))
+        found = queries.teams(viewer_of(request))
         return tagged(request, shapes_site.TeamsSerializer({"results": found}).data)
 
 
@@ -59,13 +59,13 @@ class Me(Endpoint):
             "username": user.username,
             "operator": access.is_operator(user),
             "auditor": access.is_auditor(user),
-            "teams": queries.teams(access.viewer(user)),
+            "teams": queries.teams(viewer_of(request)),
         }
         return tagged(request, shapes_site.MeSerializer(me).data)
 
 
 def _reader(request: Request) -> dict[str, Any]:
     return {
-        "viewer": access.viewer(request.user),
+        "viewer": viewer_of(request),
         "operator": access.is_operator(request.user),
     }
