@@ -251,7 +251,7 @@ def copied(job: Job, choices: Mapping[str, Choices], changes: Mapping[str, str])
         "disk_gib": _number(job.disk_gib),
         "pool": job.pool.name,
         "labels": _lines(job.labels),
-        "time_limit": f"{job.time_limit_s}s",
+        "time_limit": _short(job.time_limit_s),
         "priority": job.priority_class.name,
         "grace_s": str(job.grace_s),
         "signal": job.stop_signal,
@@ -280,6 +280,14 @@ def _number(value: int | None) -> str:
 def _whole_gib(mib: int | None) -> str:
     """GiB as typed; an odd amount of MiB keeps its fraction."""
     return f"{mib / 1024:g}" if mib else ""
+
+
+def _short(seconds: int) -> str:
+    """A duration as people type it: "48h", "90m", "75s"."""
+    for size, unit in ((3600, "h"), (60, "m")):
+        if seconds % size == 0:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
 
 
 def _lines(pairs: Mapping[str, str]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin, messages
+from django.contrib.admin.widgets import RelatedFieldWidgetWrapper
 from django.contrib.auth.models import User
 from django.db.models import Model, Q, QuerySet
 from django.forms import Form
@@ -21,6 +22,8 @@ from portal.htmx import roles_of
 from scheduling.actors import Actor, person
 from scheduling.errors import SchedulingError
 from scheduling.models import AuditEntry, JobLog, Member, Pool, PriorityClass, Quota, Team
+
+from .site import NAMES
 
 if TYPE_CHECKING:
     Base = admin.ModelAdmin[Any]
@@ -87,6 +90,13 @@ class Scoped(Base):
         kwargs.setdefault("queryset", seen(db_field.remote_field.model.objects.all(), request))
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """Without the small buttons that open other tables in windows of their own."""
+        made = super().formfield_for_dbfield(db_field, request, **kwargs)
+        if made is not None and isinstance(made.widget, RelatedFieldWidgetWrapper):
+            made.widget = made.widget.widget
+        return made
+
     def has_module_permission(self, request: HttpRequest) -> bool:
         return self.has_view_permission(request)
 
@@ -137,6 +147,11 @@ class Scoped(Base):
             # Everything was rolled back; the same form is judged again with the refusal on it.
             request.refused = why  # type: ignore[attr-defined]
             return super().changeform_view(request, *args, **kwargs)
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponseBase:
+        """A list is headed by what it lists."""
+        name = NAMES.get(self.model.__name__, str(self.opts.verbose_name_plural).capitalize())
+        return super().changelist_view(request, {"title": name} | (extra_context or {}))
 
     def delete_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         try:

@@ -93,5 +93,5 @@ def _offer(drawn: floor.Floor) -> str:
     if not best.free:
         return f"All {count(drawn.cards, 'card')} are in use or out of service just now."
     name = best.name.removeprefix("NVIDIA ")
-    most = f"{best.most_on_a_node} on one node ({best.roomiest})"
-    return f"{best.free} of {count(best.cards, 'card')} {name} are free right now, {most}."
+    most = f"up to {best.most_on_a_node} on one node ({best.roomiest})"
+    return f"{best.free} of {count(best.cards, f'{name} card')} are free right now, {most}."

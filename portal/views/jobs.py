@@ -190,7 +190,7 @@ def _sentence(counts: dict[str, int]) -> tuple[str, str]:
 
 
 def _owners(teams: list[str]) -> Iterable[tuple[str, str]]:
-    yield "", "Everybody’s"
+    yield "", "Everyone"
     yield "mine", "Mine"
     for name in teams[:8]:
         yield name, name

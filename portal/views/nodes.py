@@ -40,7 +40,7 @@ def node_list(request: HttpRequest) -> HttpResponse:
     context = {
         "floor": drawn,
         "sentence": _sentence(drawn),
-        "troubled": [view for view in drawn.nodes if _trouble(view)],
+        "troubled": sorted(filter(_trouble, drawn.nodes), key=_worst_first),
     }
     return page_or_part(request, "nodes/list", context)
 
@@ -105,6 +105,12 @@ def _reason(request: HttpRequest) -> str:
 def _trouble(view: NodeView) -> bool:
     sick = any(cell.state in ("failed", "quarantined", "foreign") for cell in view.cells)
     return sick or bool(view.why_closed)
+
+
+def _worst_first(view: NodeView) -> tuple[bool, bool, bool, str]:
+    node = view.node
+    lost = node.liveness == Node.Liveness.LOST
+    return (not node.alarm, not lost, node.liveness == Node.Liveness.UP, node.name)
 
 
 def _sentence(drawn: Floor) -> tuple[str, str]:

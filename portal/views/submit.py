@@ -10,12 +10,14 @@ from django.views.decorators.http import require_http_methods
 from nodes import clock
 from portal import floor, forms, once
 from portal.htmx import page_or_part, roles_of
-from portal.views.home import shares
 from scheduling import orders, queries
 from scheduling.actors import person
-from scheduling.errors import InvalidOrder, NotAllowed, SchedulingError
+from scheduling.errors import InvalidOrder, SchedulingError
 from scheduling.models import Job, PriorityClass, Team
 from scheduling.services import jobs
+
+from .acts import signed_in
+from .home import shares
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -59,25 +61,34 @@ def _submitted(request: HttpRequest, form: forms.OrderForm) -> int | None:
 
 
 def _submit(request: HttpRequest, form: forms.OrderForm) -> Job:
+    order = _order(request, form)
+    return jobs.submit(
+        person(signed_in(request)), order, user_id=roles_of(request).user_id, at=clock.now()
+    )
+
+
+def _order(request: HttpRequest, form: forms.OrderForm) -> orders.JobOrder:
+    """The order, or InvalidOrder with everything that is wrong at once."""
+    wrong: dict[str, str] = {}
+    order = None
     sent = form.order()
-    if form.errors:
-        first = next(iter(form.errors.values()))
-        raise InvalidOrder(first, next_step="Correct the line.", fields=form.errors)
-    order = orders.parse(sent)
-    _require_team(request, order.team)
-    user = request.user
-    if not user.is_authenticated:
-        raise NotAllowed("You are signed out.", next_step="Sign in and send the form again.")
-    return jobs.submit(person(user), order, user_id=user.pk, at=clock.now())
+    try:
+        order = orders.parse(sent)
+    except InvalidOrder as why:
+        wrong = why.fields
+    wrong = form.errors | wrong | _foreign_team(request, str(sent["team"]))
+    if order is None or wrong:
+        first = next(iter(wrong.values()), "Nothing was sent.")
+        raise InvalidOrder(first, next_step="Correct the form and send it again.", fields=wrong)
+    return order
 
 
-def _require_team(request: HttpRequest, name: str) -> None:
+def _foreign_team(request: HttpRequest, name: str) -> dict[str, str]:
     """A team that is not the person's is told like one that does not exist."""
-    roles = roles_of(request)
     team_id = Team.objects.filter(name=name).values_list("pk", flat=True).first()
-    if team_id is None or not roles.may_submit(team_id):
-        sentence = f"You are in no team {name!r}." if name else "Choose the team to charge."
-        raise InvalidOrder(sentence, next_step="Choose a team.", fields={"team": sentence})
+    if team_id is not None and roles_of(request).may_submit(team_id):
+        return {}
+    return {"team": f"You are in no team {name!r}." if name else "Choose the team to charge."}
 
 
 def _choices(request: HttpRequest, drawn: floor.Floor) -> dict[str, forms.Choices]:
