@@ -63,7 +63,7 @@ class GrowingLog:
         self.job, self.data, self.size = job, data, 0
         self.chance, self.trouble = dice(seed), trouble
 
-    def tail(self, node, run_id, *, rank, offset, limit):
+    def tail(self, node, run_id, *, rank, offset, limit, **more):
         if self.trouble and self.chance.random() < 0.1:
             raise self.chance.choice([TooManyReaders, NodeUnreachable])("Busy.", next_step="Wait.")
         at = max(self.size + offset, 0) if offset < 0 else min(offset, self.size)
@@ -109,7 +109,7 @@ def test_following_goes_on_with_the_next_attempt(gangway, signed_in, running, mo
     first, second = b"first\n" * 3, b"second\n" * 3
     logs = {1: first, 2: second}
 
-    def tail(node, run_id, *, rank, offset, limit):
+    def tail(node, run_id, *, rank, offset, limit, **more):
         data = logs[int(run_id.split("-")[1])]
         return data[offset:], min(offset, len(data)), len(data)
 
@@ -166,7 +166,7 @@ def test_submit_and_follow_ends_with_the_code_of_the_job(gangway, signed_in, sho
         else:
             _end(job, "FAILED")
 
-    def tail(node, run_id, *, rank, offset, limit):
+    def tail(node, run_id, *, rank, offset, limit, **more):
         return b"hello\n"[offset:], min(offset, 6), 6
 
     monkeypatch.setattr("time.sleep", sleep)
