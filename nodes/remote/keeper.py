@@ -90,7 +90,7 @@ class Keeper:
         """What is left of the run; as reaped, so that who left before a signal is known."""
         me = os.getpid()
         children = [p.pid for p in tree.scan().values() if p.ppid == me]
-        found = tree.of_run(self.paths.run, children, {})
+        found = tree.of_run(str(self.paths.folder), children, {})
         self.reap()
         return found
 
@@ -149,7 +149,7 @@ class Keeper:
 
     def over(self) -> bool:
         through = self.own_end is not None and self.all_left() and self.childless
-        return through and not tree.marked(self.paths.run)
+        return through and not tree.marked(str(self.paths.folder))
 
     def finish(self) -> None:
         """Write how it ended; a full disk only delays it, for silence would lose the exit code."""

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Dict, Iterable, List, NamedTuple, Optional, Set
 
 PROC = Path("/proc")
-MARKER = b"GANGWAY_RUN_ID="
+# The folder, not the run id: the parts of one run may be on nodes that share a machine.
+MARKER = b"GANGWAY_RUN_DIR="
 
 
 class Process(NamedTuple):
@@ -69,7 +70,7 @@ def scan() -> Table:
 
 
 def marker_of(pid: int) -> Optional[str]:
-    """The run id in the environment this process was started with, if it may be read."""
+    """The run folder in the environment this process was started with, if it may be read."""
     try:
         fd = os.open("/proc/{}/environ".format(pid), os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -94,8 +95,10 @@ def run_of(pid: int) -> Optional[str]:
     """The run a process belongs to by its own marker or that of an ancestor."""
     for _ in range(64):
         marker = marker_of(pid)
-        if marker is not None or pid <= 1:
-            return marker
+        if marker is not None:
+            return os.path.basename(marker)  # noqa: PTH119 - asked of every process
+        if pid <= 1:
+            return None
         process = read(pid)
         if process is None:
             return None
@@ -103,15 +106,15 @@ def run_of(pid: int) -> Optional[str]:
     return None
 
 
-def marked(run: str) -> Set[int]:
-    """Processes with the run's marker, except the caller: those in no tree of ours, too.
+def marked(folder: str) -> Set[int]:
+    """Processes with the marker of this run folder, except the caller: those in no tree, too.
 
     Only those whose environment we may read are opened: for a plain user, its own.
     """
     me, uid = os.getpid(), os.geteuid()
     found = set()
     for pid in pids():
-        if pid != me and (uid == 0 or owner_of(pid) == uid) and marker_of(pid) == run:
+        if pid != me and (uid == 0 or owner_of(pid) == uid) and marker_of(pid) == folder:
             found.add(pid)
     return found
 
@@ -139,16 +142,17 @@ def grown_from(table: Table, roots: Iterable[int]) -> Set[int]:
     return found
 
 
-def of_run(run: str, roots: Iterable[int], seen: Dict[int, int]) -> List[Process]:
+def of_run(folder: str, roots: Iterable[int], seen: Dict[int, int]) -> List[Process]:
     """Everything alive of a run.
 
     Args:
+        folder: the run's own, as its processes have it in GANGWAY_RUN_DIR.
         roots: pids known to be its own now (the children of its keeper).
         seen: pid -> start time of processes once seen in it. Needed only where the keeper is gone:
             while it lives, whatever loses its parent becomes its child.
     """
     table = scan()
-    mine = marked(run) | set(roots)
+    mine = marked(folder) | set(roots)
     mine |= {pid for pid, start in seen.items() if pid in table and table[pid].start == start}
     # a session outlives its leader, and its number is not given away while a member lives
     sessions = {sid for sid, start in seen.items() if sid not in table or table[sid].start == start}

@@ -87,7 +87,7 @@ def test_a_group_is_signalled_as_long_as_any_of_it_lives(outsider):
     """A member seen a moment ago that has left since must not spare the others."""
     leader = outsider(["sleep", "60"])
     there = tree.read(leader.pid)
-    left = there._replace(pid=leader.pid + 1, start=there.start + 1)
+    left = there._replace(pid=leader.pid + 1, start=there.start - 1)
 
     assert stopping.send([left, there, left], signal.SIGTERM, set())
     assert leader.wait(5) == -signal.SIGTERM
@@ -181,14 +181,16 @@ def test_a_process_elsewhere_that_carries_the_marker_ends_with_the_run(
     node: LocalNode, serve: Serve, outsider
 ):
     node.run(serve, "7-1-a", "sleep 60")
-    stray = outsider(["sleep", "60"], GANGWAY_RUN_ID="7-1-a")
-    other = outsider(["sleep", "60"], GANGWAY_RUN_ID="7-1-ab")
+    here, elsewhere = str(node.folder("7-1-a")), "/srv/other-node/runs/7-1-a"
+    stray = outsider(["sleep", "60"], GANGWAY_RUN_DIR=here)
+    longer = outsider(["sleep", "60"], GANGWAY_RUN_DIR=here + "b")
+    other_part = outsider(["sleep", "60"], GANGWAY_RUN_DIR=elsewhere, GANGWAY_RUN_ID="7-1-a")
 
     serve.ok("stop", run="7-1-a", grace_s=0.2, reason="cancel")
     serve.event("7-1-a", 5)
 
     assert stray.wait(5) == -15
-    assert other.poll() is None
+    assert (longer.poll(), other_part.poll()) == (None, None)
 
 
 def test_a_signal_of_ones_own_is_sent_instead_of_term(node: LocalNode, serve: Serve):
