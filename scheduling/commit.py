@@ -28,6 +28,7 @@ from .transitions import move
 
 log = logging.getLogger(__name__)
 BATCH = 100
+_Told = tuple[list[dict[str, Any]], int | None]
 
 
 class _Stale(Exception):
@@ -59,10 +60,19 @@ def tell(waiting: Sequence[Waiting], *, seen: Snapshot) -> int:
     changed = []
     for one in waiting:
         reasons = stored(one.reasons)
-        if seen.told.get(one.job) != (reasons, one.position):
+        if _told_apart(seen.told.get(one.job), (reasons, one.position)):
             changed.append(Job(pk=one.job, reasons=reasons, position=one.position))
     Job.objects.bulk_update(changed, ["reasons", "position"], batch_size=500)
     return len(changed)
+
+
+def _told_apart(old: _Told | None, new: _Told) -> bool:
+    """Do two tellings differ in more than the seconds that a backoff has left?"""
+    return old is None or (_timeless(old[0]), old[1]) != (_timeless(new[0]), new[1])
+
+
+def _timeless(reasons: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{"code": "Backoff"} if r["code"] == "Backoff" else r for r in reasons]
 
 
 def _batches(placements: Sequence[Placement]) -> Iterator[Sequence[Placement]]:

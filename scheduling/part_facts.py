@@ -112,21 +112,31 @@ def _maybe_running(job: Job, attempt: Attempt, at: datetime) -> None:
         return
     if move(NODES, job, JobEvent.START, at=at, attempt=attempt.number):
         Attempt.objects.filter(pk=attempt.pk).update(started_at=at)
+        _stop_for_a_failed_rank(job, attempt, at)
 
 
 def _part_gone(job: Job, part: Part, at: datetime) -> None:
     attempt = part.attempt
     if Part.objects.filter(attempt=attempt, gone_at__isnull=True).exists():
-        if part.end and (part.exit_code or part.exit_signal) and job.state == JobState.RUNNING:
-            note = f"rank {part.failed_rank or part.first_rank} failed; the others are stopped"
-            move(NODES, job, JobEvent.RANK_FAILED, at=at, note=note, attempt=attempt.number)
-            hints.stop_soon(attempt.pk)
+        _stop_for_a_failed_rank(job, attempt, at)
         return
     if move(NODES, job, JobEvent.GONE, at=at, attempt=attempt.number):
         Attempt.objects.filter(pk=attempt.pk).update(gone_at=at)
         if not finishing.finish_if_kept(job, attempt, at=at):
             hints.finish_soon(attempt.pk)
     hints.cycle_soon(f"run {attempt.run_id} gone")
+
+
+def _stop_for_a_failed_rank(job: Job, attempt: Attempt, at: datetime) -> None:
+    """A part of a running gang has failed: the others are stopped, the outcome is that rank's."""
+    parts = list(Part.objects.filter(attempt=attempt).order_by("first_rank"))
+    failed = [p for p in parts if p.gone_at and p.end and (p.exit_code != 0 or p.exit_signal)]
+    if not failed or all(p.gone_at for p in parts):
+        return
+    rank = failed[0].first_rank if failed[0].failed_rank is None else failed[0].failed_rank
+    note = f"rank {rank} failed; the others are stopped"
+    if move(NODES, job, JobEvent.RANK_FAILED, at=at, note=note, attempt=attempt.number):
+        hints.stop_soon(attempt.pk)
 
 
 def _keep_head(part: Part, said: dict[str, Any]) -> None:

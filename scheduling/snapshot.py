@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Sum
+from django.db.models import OuterRef, Subquery, Sum
 
 from nodes.models import Gpu, Node
 
@@ -146,9 +146,10 @@ def _why_not(row: Node) -> str:
 
 def _cards() -> dict[int, list[world.Gpu]]:
     live = Lease.objects.filter(card__gpu=OuterRef("pk"), freed_at__isnull=True)
+    live_state = live.order_by("-taken_at").values("state")[:1]
     rows = (
         Gpu.objects.filter(present=True, parent__isnull=True, card__isnull=False)
-        .annotate(held=Exists(live))
+        .annotate(held=Subquery(live_state))
         .order_by("index", "id")
         .values_list(
             "node_id", "id", "uuid", "index", "model", "memory_mib", "health", "foreign_use",
@@ -157,7 +158,7 @@ def _cards() -> dict[int, list[world.Gpu]]:
     )  # fmt: skip
     cards: dict[int, list[world.Gpu]] = defaultdict(list)
     for node_id, pk, uuid, index, model, memory_mib, health, foreign, quarantined, held in rows:
-        why_not = "held" if held else ""
+        why_not = held or ""
         if quarantined:
             why_not = "quarantined"
         elif health not in WORKING:
