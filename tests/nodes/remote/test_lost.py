@@ -15,6 +15,8 @@ import os, time
 folder = os.environ["GANGWAY_RUN_DIR"]
 if os.fork() == 0:
     os.setsid()
+    if os.fork():
+        os._exit(0)
     script = "trap '' TERM; echo $$ > %s/bare; while :; do sleep 0.1; done" % folder
     os.execve("/bin/sh", ["/bin/sh", "-c", script], {})
 time.sleep(60)
@@ -111,8 +113,8 @@ def test_a_pid_that_was_given_to_somebody_else_is_nobody_of_the_run(outsider):
     stranger = outsider(["sleep", "60"]).pid
     then = tree.read(stranger).start
 
-    assert tree.of_run("7-1-a", [], {stranger: then - 1}) == []
-    assert [p.pid for p in tree.of_run("7-1-a", [], {stranger: then})] == [stranger]
+    assert tree.of_run("/srv/node/runs/7-1-a", [], {stranger: then - 1}) == []
+    assert [p.pid for p in tree.of_run("/srv/node/runs/7-1-a", [], {stranger: then})] == [stranger]
     assert not tree.is_alive(stranger, then - 1)
 
 
