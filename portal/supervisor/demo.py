@@ -4,6 +4,7 @@ A demo node keeps its port for life: the portal knows it by address, as it knows
 """
 
 import itertools
+import socket
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -30,6 +31,20 @@ class DemoNode:
     def authorized_keys(self) -> str:
         return f"{self.root}/authorized_keys"
 
+    def listens(self) -> bool:
+        """True once it takes connections."""
+        try:
+            socket.create_connection(("127.0.0.1", self.port), timeout=1.0).close()
+        except OSError:
+            return False
+        return True
+
+
+def known(home: Path) -> list[DemoNode]:
+    """The demo nodes that this folder has already."""
+    listed = folder.read(home / "demo-nodes.json").get("nodes", [])
+    return [DemoNode(**entry) for entry in listed]
+
 
 def nodes(home: Path, count: int) -> list[DemoNode]:
     """The demo nodes of this folder; ``count`` of them are made up on the first call.
@@ -37,14 +52,14 @@ def nodes(home: Path, count: int) -> list[DemoNode]:
     Raises:
         StartError: something else took the port of one.
     """
-    path = home / "demo-nodes.json"
-    known = [DemoNode(**entry) for entry in folder.read(path).get("nodes", [])]
-    if not known:
+    found = known(home)
+    if not found:
         names = [f"demo-{letter}" for letter in ascii_lowercase[:count]]
         ports = itertools.filterfalse(_taken, range(FIRST_PORT, 32768))
-        known = [DemoNode(name, next(ports), str(home / "demo" / name)) for name in names]
-        folder.write_private(path, {"format": 1, "nodes": [asdict(node) for node in known]})
-    for node in known:
+        found = [DemoNode(name, next(ports), str(home / "demo" / name)) for name in names]
+        listed = {"format": 1, "nodes": [asdict(node) for node in found]}
+        folder.write_private(home / "demo-nodes.json", listed)
+    for node in found:
         Path(node.root).mkdir(parents=True, exist_ok=True)
         refuse_taken_port(
             "127.0.0.1",
@@ -52,7 +67,7 @@ def nodes(home: Path, count: int) -> list[DemoNode]:
             what=f"The demo node {node.name}",
             next_step=f"Stop what listens there, or remove {home} to begin anew.",
         )
-    return known
+    return found
 
 
 def _taken(port: int) -> bool:

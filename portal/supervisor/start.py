@@ -1,7 +1,7 @@
 """The story of ``make up``: from an empty folder to a portal that answers, and back.
 
-services -> tables -> demo people -> demo nodes -> web and workers -> demo nodes enrolled ->
-address printed -> watch. To add a process, add its line to the Procfile; it is started here with
+services -> demo nodes -> tables -> web and workers -> demo people, demo nodes enrolled -> address
+printed -> watch. To add a process, add its line to the Procfile; it is started here with
 the others.
 """
 
@@ -97,18 +97,17 @@ class Portal:
         )
         home.keep_identity(self.home)
         self.start_services()
-        self.manage("migrate", "--no-input")
         first_time = not (self.home / "demo.json").exists()
+        demo_nodes = self.start_demo_nodes()
+        self.manage("migrate", "--no-input")
+        web = self.start_portal()
+        for node, child in demo_nodes.items():
+            self.supervisor.wait_for(node.listens, child)
         if self.asked.demo:
             self.manage("demo_seed")
         elif not first_time:
             self.manage("demo_seed", "--withdraw")
-        nodes = demo.nodes(self.home, self.asked.demo_nodes) if self.asked.demo else []
-        for node in nodes:
-            self.child(node.name, demo.serve_words(node), tier=DEMO_NODES)
-        self.start_portal()
-        for node in nodes:
-            self.manage(*demo.enrol_words(node))
+        self.supervisor.wait_for(self.web_answers, web)
         self.announce(show_passwords=self.asked.demo and first_time)
 
     def stop_leftovers(self) -> None:
@@ -137,10 +136,16 @@ class Portal:
         child = self.child(name, server.command(), tier=tier, polite=polite)
         self.supervisor.wait_for(server.ready, child)
 
-    def start_portal(self) -> None:
+    def start_demo_nodes(self) -> dict[demo.DemoNode, Child]:
+        """Before the tables, which they do without: they boot while those are made."""
+        found = demo.nodes(self.home, self.asked.demo_nodes) if self.asked.demo else []
+        return {n: self.child(n.name, demo.serve_words(n), tier=DEMO_NODES) for n in found}
+
+    def start_portal(self) -> Child:
+        """Start what the Procfile lists; returns the web server."""
         commands = procfile.load(BASE_DIR / "Procfile", self.env)
         children = {n: self.child(n, words, tier=PORTAL) for n, words in commands.items()}
-        self.supervisor.wait_for(self.web_answers, children["web"])
+        return children["web"]
 
     def child(
         self,

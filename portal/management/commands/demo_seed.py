@@ -1,4 +1,4 @@
-"""The demo's cast: two teams, five people, three priority classes, and their passwords.
+"""The demo's cast: two teams, five people with passwords, three priority classes, its nodes.
 
 Safe to run again: what people changed since is left alone; what is missing (a dropped database, a
 lost demo.json) is made anew, with the passwords of demo.json where it has them. ``--withdraw``
@@ -12,13 +12,15 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import Group, User
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandParser, OutputWrapper
 from knox import crypto
 from knox.models import AuthToken
 
 from nodes import clock
 from nodes.models import Node
 from portal.access import OPERATORS
+from portal.supervisor import demo
 from portal.supervisor import home as folder
 from scheduling.actors import COMMAND
 from scheduling.models import Member, Pool, PriorityClass, Quota, Team
@@ -54,7 +56,9 @@ class Command(BaseCommand):
         if options["withdraw"]:
             withdraw(path, at=clock.now())
             return
+        first_time = not path.exists()
         seed(path, at=clock.now())
+        enrol(path.parent, again=first_time, say=self.stdout)
         self.stdout.write(f"{len(PEOPLE)} demo people can sign in; {path} has their passwords.")
 
 
@@ -78,6 +82,14 @@ def seed(path: Path, *, at: datetime) -> None:
     folder.write_private(path, {"url": settings.GANGWAY_URL, "users": users})
 
 
+def enrol(home: Path, *, again: bool, say: OutputWrapper) -> None:
+    """Enrol the demo's nodes as an operator does: the unknown ones, or (``again``) all."""
+    for node in demo.known(home):
+        place = {"name": node.name, "address": "127.0.0.1", "port": node.port}
+        if again or not Node.objects.filter(**place).exists():
+            call_command(*demo.enrol_words(node), stdout=say)
+
+
 def withdraw(path: Path, *, at: datetime) -> None:
     """Close the accounts that ``path`` names, take the demo's nodes out of work, forget both."""
     for user in User.objects.filter(username__in=folder.read(path).get("users", {})):
@@ -85,8 +97,8 @@ def withdraw(path: Path, *, at: datetime) -> None:
         user.is_active = False
         user.set_unusable_password()
         user.save()
-    for entry in folder.read(path.with_name("demo-nodes.json")).get("nodes", []):
-        for node in Node.objects.filter(name=entry["name"]):
+    for entry in demo.known(path.parent):
+        for node in Node.objects.filter(name=entry.name, address="127.0.0.1", port=entry.port):
             nodes.set_accepts_work(COMMAND, node, False, at=at, reason="demo withdrawn")
     path.unlink(missing_ok=True)
 
