@@ -4,6 +4,7 @@ Order in settings: ContentPolicy first, SignInRequired after authentication, Ref
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.http import HttpRequest, HttpResponse
@@ -37,12 +38,17 @@ class ContentPolicy:
 class SignInRequired(LoginRequiredMiddleware):
     """Every page wants a session; a part whose session is gone reloads the page around it."""
 
-    def handle_no_permission(
-        self, request: HttpRequest, view_func: Callable[..., HttpResponseBase]
-    ) -> HttpResponse:
-        if request.headers.get("HX-Request"):
+    def process_view(
+        self,
+        request: HttpRequest,
+        view_func: Callable[..., HttpResponseBase],
+        view_args: tuple[Any, ...],
+        view_kwargs: dict[str, Any],
+    ) -> HttpResponseBase | None:
+        answer = super().process_view(request, view_func, view_args, view_kwargs)
+        if answer is not None and request.headers.get("HX-Request"):
             return HttpResponse(status=401, headers={"HX-Refresh": "true"})
-        return super().handle_no_permission(request, view_func)
+        return answer
 
 
 class Refusals:

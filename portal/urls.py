@@ -15,6 +15,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("jobs/new/", submit.job_new, name="job-new"),
     path("jobs/<int:job_id>/", jobs.job_detail, name="job-detail"),
     path("jobs/<int:job_id>/log", jobs.job_log, name="job-log"),
+    path("jobs/<int:job_id>/sooner", jobs.job_sooner, name="job-sooner"),
     path("jobs/<int:job_id>/cancel/", acts.job_cancel, name="job-cancel"),
     path("jobs/<int:job_id>/hold/", acts.job_hold, name="job-hold"),
     path("jobs/<int:job_id>/release/", acts.job_release, name="job-release"),

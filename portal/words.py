@@ -119,7 +119,7 @@ def duration(seconds: float) -> str:
     left = max(int(seconds), 0)
     if left < 60:
         return f"{left} s"
-    told = []
+    told: list[str] = []
     for size, unit in UNITS:
         count, left = divmod(left, size)
         if count or told:

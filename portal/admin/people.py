@@ -85,7 +85,7 @@ class QuotaAdmin(Scoped):
     """What a team may hold. 1000 milli-GPU are one card."""
 
     lead_writes = True
-    list_display = ("team", "model", "nominal", "borrowing")
+    list_display = ("team", "of_model", "nominal", "borrowing")
     list_filter = (("team", admin.RelatedOnlyFieldListFilter),)
     fields = (
         "team",
@@ -99,7 +99,7 @@ class QuotaAdmin(Scoped):
     list_select_related = ("team",)
 
     @admin.display(description="GPU model")
-    def model(self, row: Quota) -> str:
+    def of_model(self, row: Quota) -> str:
         return row.gpu_model or "all together"
 
     @admin.display(description="its own, GPUs")

@@ -13,7 +13,6 @@ from django.contrib.auth.models import User
 from django.db.models import Model, Q, QuerySet
 from django.forms import Form
 from django.http import Http404, HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
 
 from nodes import clock
 from nodes.models import Node
@@ -135,20 +134,28 @@ class Scoped(Base):
             if roles.operator or self.writable(roles, row):
                 self.remove(actor(request), row)
 
-    def get_form(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
+    def get_form(
+        self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
+    ) -> Any:
         """The form, with a refusal of the service on its fields when it is shown again."""
-        made = super().get_form(request, obj, **kwargs)
+        made = super().get_form(request, obj, change, **kwargs)
         return type("Refusable", (_Refusable, made), {"why": getattr(request, "refused", None)})
 
-    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: Any = None,
+    ) -> HttpResponse:
         try:
-            return super().changeform_view(request, *args, **kwargs)
+            return super().changeform_view(request, object_id, form_url, extra_context)
         except SchedulingError as why:
             # Everything was rolled back; the same form is judged again with the refusal on it.
             request.refused = why  # type: ignore[attr-defined]
-            return super().changeform_view(request, *args, **kwargs)
+            return super().changeform_view(request, object_id, form_url, extra_context)
 
-    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponseBase:
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
         """A list is headed by what it lists."""
         name = NAMES.get(self.model.__name__, str(self.opts.verbose_name_plural).capitalize())
         return super().changelist_view(request, {"title": name} | (extra_context or {}))
@@ -169,7 +176,7 @@ class Scoped(Base):
 class ReadOnly(Scoped):
     """A table that is only ever read here."""
 
-    actions = None
+    actions: tuple[str, ...] | None = None
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

@@ -3,12 +3,17 @@
 from django.conf import settings
 from django.contrib.auth import views
 from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.forms import AuthenticationForm
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.decorators import method_decorator
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
+from rest_framework.exceptions import Throttled
 
+from portal.api import guard
 from portal.htmx import THEMES
+
+from .errors import refusal
 
 YEAR_S = 365 * 24 * 3600
 
@@ -19,6 +24,18 @@ class SignIn(views.LoginView):
 
     template_name = "account/signin.html"
     redirect_authenticated_user = True
+
+    def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
+        """Tries are counted, together with the API's, before the password is looked at."""
+        try:
+            guard.admit(request.POST.get("username", ""), request.META.get("REMOTE_ADDR", ""))
+        except Throttled as many:
+            return refusal(request, str(many.detail), "Then try again.", status=429)
+        return super().post(request, *args, **kwargs)
+
+    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        guard.forgive(form.get_user().get_username(), self.request.META.get("REMOTE_ADDR", ""))
+        return super().form_valid(form)
 
     def get_context_data(self, **kwargs: object) -> dict[str, object]:
         theme = self.request.COOKIES.get("theme", "")

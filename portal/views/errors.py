@@ -9,6 +9,7 @@ TITLES = {
     403: "This is not yours to do",
     404: "There is nothing here",
     409: "That is not possible now",
+    429: "Not so fast",
     503: "Not just now",
 }
 

@@ -10,7 +10,7 @@ from portal import floor, rows
 from portal.htmx import page_or_part, roles_of
 from portal.words import count
 from scheduling import queries
-from scheduling.models import Quota
+from scheduling.models import Job, Quota
 from scheduling.queries import Viewer
 from scheduling.states import CHARGED, DONE, LIVE, WAITING
 
@@ -72,7 +72,7 @@ def _gpus(milli: int | None) -> int | None:
     return None if milli is None else milli // 1000
 
 
-def _sentence(live: list[queries.Job]) -> tuple[str, str]:
+def _sentence(live: list[Job]) -> tuple[str, str]:
     running = [job for job in live if job.state in CHARGED]
     waiting = sum(job.state in WAITING for job in live)
     gpus = count(sum(job.gpus for job in running), "GPU")

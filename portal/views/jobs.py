@@ -12,8 +12,8 @@ from django.views.decorators.http import require_safe
 
 from nodes import clock
 from nodes.models import Node
-from portal import floor, rows, words
-from portal.htmx import page_or_part, roles_of
+from portal import floor, rows, sooner, words
+from portal.htmx import page, page_or_part, roles_of
 from scheduling import logs, queries, reasons
 from scheduling.errors import InvalidOrder
 from scheduling.models import Attempt, Job
@@ -91,6 +91,14 @@ def job_detail(request: HttpRequest, job_id: int) -> HttpResponse:
         "rank": _number(request.GET.get("rank")) or 0,
     }
     return page_or_part(request, "jobs/detail", context, live=not job.is_done)
+
+
+@require_safe
+def job_sooner(request: HttpRequest, job_id: int) -> HttpResponse:
+    """Single changes with which a waiting job would start now; asked for once, beside its page."""
+    job = queries.job(roles_of(request).viewer, job_id)
+    ways = sooner.ways(job) if job.state == JobState.PENDING else ()
+    return page(request, "jobs/_sooner", {"ways": ways})
 
 
 @require_safe

@@ -8,7 +8,7 @@ from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods
 
 from nodes import clock
-from portal import floor, forms, once
+from portal import floor, form_fields, forms, once
 from portal.htmx import page_or_part, roles_of
 from scheduling import orders, queries
 from scheduling.actors import person
@@ -91,7 +91,7 @@ def _foreign_team(request: HttpRequest, name: str) -> dict[str, str]:
     return {"team": f"You are in no team {name!r}." if name else "Choose the team to charge."}
 
 
-def _choices(request: HttpRequest, drawn: floor.Floor) -> dict[str, forms.Choices]:
+def _choices(request: HttpRequest, drawn: floor.Floor) -> dict[str, form_fields.Choices]:
     roles = roles_of(request)
     teams = queries.leaf_teams(roles.viewer)
     models = tuple(
@@ -108,9 +108,9 @@ def _choices(request: HttpRequest, drawn: floor.Floor) -> dict[str, forms.Choice
     }
 
 
-def _prefilled(request: HttpRequest, choices: dict[str, forms.Choices]) -> forms.OrderForm:
+def _prefilled(request: HttpRequest, choices: dict[str, form_fields.Choices]) -> forms.OrderForm:
     """The form for ``?from=<id>`` (a job the person sees), with single changes beside it."""
-    changes = {name: text for name, text in request.GET.dict().items() if name in forms.NAMES}
+    changes = {name: text for name, text in request.GET.dict().items() if name in form_fields.NAMES}
     wanted = request.GET.get("from", "")
     if wanted.isascii() and wanted.isdigit() and len(wanted) < 19:
         job = queries.job(roles_of(request).viewer, int(wanted))

@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from portal import forms
+from portal import form_fields
 from portal.models import IdempotencyKey
 from scheduling.models import Job
 from scheduling.order_fields import FIELDS
@@ -27,7 +27,7 @@ def sent(**more: str) -> dict[str, str]:
 
 
 def test_the_form_has_every_field_that_an_order_has():
-    shown = set(forms.NAMES) - set(forms.CHECKPOINT) | {"checkpoint"}
+    shown = set(form_fields.NAMES) - set(form_fields.CHECKPOINT) | {"checkpoint"}
     assert shown == set(FIELDS)
 
 

@@ -1,0 +1,134 @@
+"""Which controls the order form has, in which groups, with which words. Data alone.
+
+A new field of an order is a row here (a test compares them with ``order_fields.FIELDS``); its
+``kind`` is a case of templates/jobs/field.html.
+"""
+
+from dataclasses import dataclass
+
+from scheduling.order_fields import SIGNALS
+
+Choices = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One control. ``kind`` is a case of jobs/_field.html; ``wide`` its columns of 12."""
+
+    name: str
+    label: str
+    kind: str = "text"
+    wide: int = 6
+    hint: str = ""
+    placeholder: str = ""
+    default: str = ""
+    choices: Choices = ()
+    value: str = ""
+    error: str = ""
+    required: bool = False
+
+    @property
+    def odd(self) -> bool:
+        """The value is none of the choices: it is shown all the same, and refused when sent."""
+        return bool(self.value) and self.value not in {value for value, _ in self.choices}
+
+    @property
+    def told(self) -> str:
+        """The ids of what describes the control."""
+        return f"{self.name}-error" if self.error else f"{self.name}-hint"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A numbered block of the form."""
+
+    title: str
+    fields: tuple[Field, ...]
+
+
+GROUPS = (
+    Group(
+        "What to run",
+        (
+            Field("name", "Name", hint="For you; jobs are known by their number."),
+            Field("team", "Charge to", "select", required=True),
+            Field(
+                "command", "Command", "area", 12, required=True,
+                placeholder="torchrun train.py --cfg vit.yaml",
+                hint="A script of any length up to 256 KiB; its #! line decides, else /bin/sh.",
+            ),
+            Field(
+                "workdir", "Working folder", wide=12, placeholder="/data/vit",
+                hint="On the node, must exist there. Empty: a fresh folder of the run.",
+            ),
+        ),
+    ),
+    Group(
+        "Cards",
+        (
+            Field("gpu_model", "Model", "cards", 12),
+            Field("gpus", "GPUs in all", "number", 3, default="1", required=True),
+            Field("nodes", "Nodes", "number", 3, default="1", hint="They share the GPUs equally."),
+            Field(
+                "gpu_memory_gib", "Memory per card, GiB", "number", 6, placeholder="any",
+                hint="At least this much on each.",
+            ),
+        ),
+    ),
+    Group(
+        "Share of the node",
+        (
+            Field("cpus", "CPU cores", "number", 4, placeholder="fair share",
+                  hint="Empty: its share per GPU."),
+            Field("memory_gib", "RAM, GiB", "number", 4, placeholder="fair share",
+                  hint="Empty: its share per GPU."),
+            Field("disk_gib", "Local disk, GiB", "number", 4, placeholder="0",
+                  hint="Free on the node."),
+            Field("pool", "Pool", "select", 6),
+            Field(
+                "labels", "Only on nodes labelled", "area", 6, placeholder="fabric=ib",
+                hint="One label=value a line.",
+            ),
+        ),
+    ),
+    Group(
+        "Time and stopping",
+        (
+            Field("time_limit", "Time limit", wide=4, placeholder="24h",
+                  hint="90s, 45m, 48h, 2d12h."),
+            Field("priority", "Priority", "select", 4, default="normal"),
+            Field("grace_s", "Seconds to save when stopped", "number", 4, placeholder="60",
+                  hint="Between the signal and the kill."),
+            Field("signal", "Signal that asks it to stop", "select", 4, default="TERM",
+                  choices=tuple((name, f"SIG{name}") for name in SIGNALS)),
+            Field(
+                "requeue", "Run again after a lost node or a preemption", "check", 8, default="on",
+                hint="Starts from the beginning unless the command resumes by itself.",
+            ),
+        ),
+    ),
+    Group(
+        "Environment",
+        (
+            Field(
+                "env", "Variables", "area", 12, placeholder="SEED=1",
+                hint='One NAME=value a line. A value in double quotes is read as JSON: "a\\nb".',
+            ),
+            Field(
+                "launch", "Start", "select", 6, default="per_node",
+                choices=(
+                    ("per_node", "once a node (torchrun starts the rest)"),
+                    ("per_gpu", "once a GPU (RANK and LOCAL_RANK are set)"),
+                ),
+            ),
+            Field(
+                "device_ids", "Name the cards by", "select", 6, default="uuid",
+                choices=(("uuid", "UUID"), ("index", "index, for programs that want numbers")),
+            ),
+        ),
+    ),
+)  # fmt: skip
+NAMES = tuple(field.name for group in GROUPS for field in group.fields)
+# Fields of the form that are one field of the order.
+CHECKPOINT = {"signal": "signal", "grace_s": "grace_s"}
+NUMBERS = frozenset(one.name for group in GROUPS for one in group.fields if one.kind == "number")
