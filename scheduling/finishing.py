@@ -6,8 +6,10 @@ not hold its job: after ten seconds the job ends and the log is read from the no
 """
 
 import logging
+from dataclasses import replace
 from datetime import datetime, timedelta
 
+from django.conf import settings
 from django.db import transaction
 
 from nodes import clock, hints, runs
@@ -113,6 +115,8 @@ def end(job: Job, attempt: Attempt, *, at: datetime) -> bool:
         goal=attempt.goal,
         stop_note=attempt.stop_note,
     )
+    if what.event == JobEvent.AGAIN and _too_often(job, attempt):
+        what = replace(what, event=JobEvent.GIVE_UP)
     if not move(NODES, job, what.event, at=at, note=what.note, attempt=attempt.number):
         return False
     Attempt.objects.filter(pk=attempt.pk).update(ended_at=at, outcome=what.outcome, note=what.note)
@@ -126,6 +130,16 @@ def end(job: Job, attempt: Attempt, *, at: datetime) -> bool:
             reason=what.note,
             attempt=attempt.number,
         )
+    if what.event == JobEvent.GIVE_UP:
+        told = [{"code": "HeldAdmin", "numbers": {"attempts": settings.GANGWAY_MAX_ATTEMPTS}}]
+        Job.objects.filter(pk=job.pk).update(reasons=told)
     if what.event == JobEvent.AGAIN:
         hints.cycle_soon(f"job {job.pk} waits again")
     return True
+
+
+def _too_often(job: Job, attempt: Attempt) -> bool:
+    """The last so many placements, this one included, never started: a person has to look."""
+    most = settings.GANGWAY_MAX_ATTEMPTS
+    last = Attempt.objects.filter(job=job, number__gt=attempt.number - most)
+    return last.count() == most and not last.filter(started_at__isnull=False).exists()

@@ -197,6 +197,10 @@ def _are(amount: int | str, one: str, many: str) -> str:
 CATALOGUE: dict[str, Callable[[Numbers], str]] = {
     "Backoff": _backoff,
     "Fragmented": _fragmented,
+    "HeldAdmin": lambda n: (
+        f"Held after {n['attempts']} placements that did not start; its attempts say why. "
+        "Release it to try again."
+    ),
     "HeldUser": lambda n: "It is held. Release it, and it takes its place in the queue.",
     "NeverFits": _never_fits,
     "NodeUnavailable": _node_unavailable,

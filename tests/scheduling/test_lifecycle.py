@@ -9,6 +9,7 @@ from nodes.models import Gpu, Node, RunReport
 from scheduling import cycle, launch, looks, reconcile, reports
 from scheduling.actors import person
 from scheduling.models import Attempt, AuditEntry, ExcludedNode, Job, JobLog, Lease, LogPiece, Part
+from scheduling.reasons import sentences
 from scheduling.services import jobs
 from scheduling.states import DONE
 from tests import builders
@@ -113,6 +114,24 @@ def test_a_busy_node_is_left_out_and_the_job_waits_again(alice, node_side):
     assert live_leases() == 0
     assert ExcludedNode.objects.get(job=job).node.name == "a"
     cycle.serve()
+    assert state(job) == "PENDING"
+
+
+def test_a_job_that_never_gets_started_is_held_after_five_tries(alice, node_side):
+    for name in "abcdef":
+        builders.node(name)
+        node_side.refuses[name] = ("card_busy", "node")
+    job = builders.job(alice)
+    for _ in range(5):
+        cycle.serve(always=True)
+        attempt = Attempt.objects.get(job=job, ended_at=None)
+        launch.launch(attempt.pk)
+        launch.stop(attempt.pk)
+
+    job.refresh_from_db()
+    assert job.state == "HELD"
+    assert "5 placements" in sentences(job)[0]
+    jobs.release(person(alice), job, at=clock.now())
     assert state(job) == "PENDING"
 
 

@@ -34,6 +34,11 @@ SAID: list[tuple[Reason, str]] = [
         "Needs 4 H100 on one node; the most on one node is 3. 5 are free in all, in pieces.",
     ),
     (
+        reason("HeldAdmin", attempts=5),
+        "Held after 5 placements that did not start; its attempts say why. "
+        "Release it to try again.",
+    ),
+    (
         reason("HeldUser"),
         "It is held. Release it, and it takes its place in the queue.",
     ),
