@@ -5,7 +5,6 @@ without a proper UUID, doubles and more than `MOST_CARDS` are left out and said 
 fact is a line in `MACHINE_FACTS` or `CARD_FACTS`.
 """
 
-import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -144,7 +143,7 @@ def _fact(value: Any) -> Any:
         return _text(value, MOST_TEXT)
     if isinstance(value, bool) or value is None:
         return value
-    if isinstance(value, (int, float)) and math.isfinite(value) and abs(value) <= 1e15:
+    if isinstance(value, (int, float)) and abs(value) <= 1e15:  # false for NaN too
         return value
     return None
 

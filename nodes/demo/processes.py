@@ -1,8 +1,8 @@
 """The processes of a demo node: started for an SSH command, and all ended with the node.
 
-Whatever starts here, keepers and jobs included, stays a descendant of this process, because it
-is the subreaper of all; a node that was killed and started again knows the earlier ones by
-their environment. Never: a process that this demo node did not start.
+Whatever starts here, keepers and jobs included, stays a descendant of this process once it is
+the subreaper of all; a node that was killed and started again knows the earlier ones by their
+environment. Never: a process that this demo node did not start.
 """
 
 import contextlib
@@ -33,11 +33,15 @@ def end_with(parent_pid: int) -> None:
 
 
 class Processes:
-    """What runs on one demo node, whose folder is ``folder``."""
+    """What runs on one demo node, whose folder is ``folder``.
 
-    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+    ``alone`` says that this process is nothing but the node, so all below it is the node's.
+    """
+
+    def __init__(self, folder: Path, environment: dict[str, str], *, alone: bool = False) -> None:
         self._folder = folder
         self._environment = environment
+        self._alone = alone
         self._ours: set[int] = set()
         self._lock = threading.Lock()
 
@@ -66,6 +70,8 @@ class Processes:
 
     def reap_orphans(self) -> None:
         """Take the exit status of adopted processes, and leave the started ones to `finish`."""
+        if not self._alone:
+            return
         ended = os.WEXITED | os.WNOHANG | os.WNOWAIT
         with contextlib.suppress(ChildProcessError):
             while (found := os.waitid(os.P_ALL, 0, ended)) is not None:
@@ -100,7 +106,9 @@ class Processes:
         """Pids of everything that runs on this node now; zombies do not count."""
         parents = _parents()
         found = {pid for pid in parents if self._carries_marker(pid)}
-        found |= _descendants(os.getpid(), parents)
+        with self._lock:
+            tops = {os.getpid()} if self._alone else set(self._ours)
+        found |= tops | _descendants(tops, parents)
         return sorted(pid for pid in found if pid != os.getpid() and _state(pid) not in "ZX")
 
     def _carries_marker(self, pid: int) -> bool:
@@ -138,9 +146,9 @@ def _children_of(parent: int) -> list[int]:
     return [pid for pid, its_parent in _parents().items() if its_parent == parent]
 
 
-def _descendants(root: int, parents: dict[int, int]) -> set[int]:
+def _descendants(tops: set[int], parents: dict[int, int]) -> set[int]:
     found: set[int] = set()
-    level = {root}
+    level = tops
     while level:
         level = {pid for pid, parent in parents.items() if parent in level} - found
         found |= level

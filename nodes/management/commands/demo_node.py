@@ -5,6 +5,7 @@ with it; after a kill -9 they go on, and the next start on the same folder finds
 """
 
 import json
+import logging
 import os
 import signal
 import threading
@@ -46,7 +47,7 @@ class Command(BaseCommand):
         folder = Path(options["root"]).resolve()
         environment = _prepared(folder, options)
         adopt_orphans()
-        processes = Processes(folder, environment)
+        processes = Processes(folder, environment, alone=True)
         try:
             node = DemoNode(
                 folder,
@@ -92,6 +93,8 @@ def _prepared(folder: Path, options: dict[str, Any]) -> dict[str, str]:
 
 
 def _serve_until_told(node: DemoNode, processes: Processes, parent: int) -> None:
+    # Its tracebacks are of clients that left; the server says so in a line of its own.
+    logging.getLogger("paramiko").setLevel(logging.CRITICAL)
     told = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: told.set())
