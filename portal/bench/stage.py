@@ -1,6 +1,7 @@
 """A portal of its own for a measurement: own folder, own port, own demo nodes, gone afterwards."""
 
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -17,7 +18,7 @@ import psycopg
 from portal.client import Client
 from portal.embedded.lifeline import tied_to_parent
 from portal.embedded.valkey import free_port
-from portal.supervisor import home
+from portal.supervisor import demo, home
 from portal.supervisor.options import BASE_DIR
 
 STOP_LIMIT_S = 60.0
@@ -51,8 +52,12 @@ class Stage:
 
     def pid_of(self, name: str) -> int | None:
         """The process of that name that was last started, None while there is none."""
+        return self.pids().get(name)
+
+    def pids(self) -> dict[str, int]:
+        """Name -> process id of all that were started last."""
         listed = home.read(self.folder / "processes.json").get("processes", [])
-        return next((entry["pid"] for entry in listed if entry["name"] == name), None)
+        return {entry["name"]: entry["pid"] for entry in listed}
 
     @contextmanager
     def database(self) -> Iterator[psycopg.Connection[Any]]:
@@ -88,6 +93,8 @@ def private(*, demo_nodes: int, say: Any, keep: bool = False) -> Iterator[Stage]
         "GANGWAY_DEMO": "1",
         "GANGWAY_DEMO_NODES": str(demo_nodes),
     }
+    # Two portals that start at once would look for ports from the same end.
+    demo.nodes(folder, demo_nodes, ports=random.sample(demo.PORTS, len(demo.PORTS)))
     say(f"starting a portal with {demo_nodes} demo nodes in {folder}")
     process = _start(environment)
     try:

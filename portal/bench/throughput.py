@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from . import figures
+from . import effort, figures
 from .stage import Stage, StageError
 
 LEAST = {"jobs_per_s": 20.0}
@@ -45,9 +45,11 @@ def run(
     if not straight:
         _let_in(stage, False)
     filled_s = _fill(stage, jobs, say)
+    before = effort.seconds(stage.pids())
     if not straight:
         _let_in(stage, True)
     _await_end(stage, jobs, say)
+    cpu_s = effort.spent(before, effort.seconds(stage.pids()))
     with stage.database() as database:
         row = database.execute(_TIMES).fetchone()
     assert row is not None  # noqa: S101 - an aggregate has a row
@@ -61,7 +63,9 @@ def run(
         "posts_per_s": jobs / filled_s,
     }
     rounded = {name: round(value, 2) for name, value in measured.items()}
-    return figures.answer("throughput", {"jobs": jobs, "slots": slots, **rounded}, least=LEAST)
+    cpu_ms = {name: round(spent_s * 1000 / jobs, 1) for name, spent_s in cpu_s.items()}
+    told = {"jobs": jobs, "slots": slots, **rounded, "cpu_ms_a_job": cpu_ms}
+    return figures.answer("throughput", told, least=LEAST)
 
 
 def _let_in(stage: Stage, accepts: bool) -> None:

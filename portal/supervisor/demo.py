@@ -6,6 +6,7 @@ A demo node keeps its port for life: the portal knows it by address, as it knows
 import itertools
 import socket
 import sys
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from string import ascii_lowercase
@@ -16,7 +17,7 @@ from .options import BASE_DIR, refuse_taken_port
 
 CARDS = 8
 LOOK_ALIKE = BASE_DIR / "nodes" / "demo" / "nvml.py"
-FIRST_PORT = 22001  # below the range from which outgoing connections borrow their ports
+PORTS = range(22001, 32768)  # below those that outgoing connections borrow
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,10 @@ def known(home: Path) -> list[DemoNode]:
     return [DemoNode(**entry) for entry in listed]
 
 
-def nodes(home: Path, count: int) -> list[DemoNode]:
+def nodes(home: Path, count: int, *, ports: Iterable[int] = PORTS) -> list[DemoNode]:
     """The demo nodes of this folder; ``count`` of them are made up on the first call.
+
+    They take the first of ``ports`` that are free.
 
     Raises:
         StartError: something else took the port of one.
@@ -55,8 +58,8 @@ def nodes(home: Path, count: int) -> list[DemoNode]:
     found = known(home)
     if not found:
         names = [f"demo-{letter}" for letter in ascii_lowercase[:count]]
-        ports = itertools.filterfalse(_taken, range(FIRST_PORT, 32768))
-        found = [DemoNode(name, next(ports), str(home / "demo" / name)) for name in names]
+        free = itertools.filterfalse(_taken, ports)
+        found = [DemoNode(name, next(free), str(home / "demo" / name)) for name in names]
         listed = {"format": 1, "nodes": [asdict(node) for node in found]}
         folder.write_private(home / "demo-nodes.json", listed)
     for node in found:
