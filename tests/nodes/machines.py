@@ -84,13 +84,14 @@ class Machine:
 class Demo(Machine):
     """``manage.py demo_node`` as a process of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *extra: str) -> None:
         super().__init__(folder, free_port(), "anybody")
+        self._extra = extra
         self.start()
 
     def start(self) -> None:
         command = [sys.executable, "manage.py", "demo_node", "--name", "demo-t"]
-        command += ["--port", str(self.port), "--root", str(self.folder)]
+        command += ["--port", str(self.port), "--root", str(self.folder), *self._extra]
         self.process = subprocess.Popen(command, cwd=settings.BASE_DIR)
         until(lambda: answers(self.address, self.port), within_s=30, what="demo node answers")
 
