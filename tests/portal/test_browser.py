@@ -185,7 +185,7 @@ def test_a_refused_form_takes_the_focus_to_what_is_wrong(chromium, live_server, 
     page = chromium.new_context(base_url=live_server.url).new_page()
     sign_in(page, "alice")
     page.goto("/jobs/new/")
-    page.fill("#gpus", "9")
+    page.fill("#gpus", "many")
     page.fill("#command", "true")
     page.click("#submit")
     page.wait_for_selector("#problems:focus")
