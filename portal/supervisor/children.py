@@ -76,7 +76,8 @@ class Child:
 
     def ask_to_stop(self) -> None:
         if self.process is not None:
-            self.process.send_signal(self.polite)
+            # Not Popen.send_signal: it would reap a dead child, and `died` could not look at it.
+            os.kill(self.process.pid, self.polite)
 
     def kill(self) -> None:
         """SIGKILL the whole group and reap it."""

@@ -51,7 +51,9 @@ class Supervisor:
         if changed:
             self._write_down()
 
-    def wait_for(self, ready: Callable[[], bool], child: Child, *, timeout_s: float = 60.0) -> None:
+    def wait_for(
+        self, ready: Callable[[], bool], child: Child, *, timeout_s: float = 120.0
+    ) -> None:
         """Tend until ``ready``; raises StartError with the child's last words otherwise."""
         deadline = time.monotonic() + timeout_s
         while not ready():

@@ -163,6 +163,16 @@ def test_a_stop_asks_first_and_kills_what_does_not_listen(tmp_path):
     assert not (tmp_path / "processes.json").exists()
 
 
+def test_a_stop_does_not_stumble_over_a_child_that_is_dead_already(tmp_path):
+    supervisor = Supervisor(tmp_path / "processes.json")
+    it = supervisor.add(child(tmp_path, "true"))
+    eventually(lambda: leftovers.start_ticks(it.process.pid) is None)
+
+    supervisor.stop()
+
+    assert it.process is None
+
+
 def test_children_die_with_a_supervisor_that_is_killed_outright(tmp_path):
     supervisor = start(["-c", WATCH_TWO, str(tmp_path)])
     listed = lambda: home.read(tmp_path / "processes.json").get("processes", [])  # noqa: E731

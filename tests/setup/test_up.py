@@ -91,9 +91,12 @@ def up(tmp_path):
         each.stop()
 
 
-def test_each_process_killed_outright_comes_back_and_ctrl_c_leaves_none(up):
+def test_each_process_killed_outright_comes_back_and_ctrl_c_leaves_none(up, tmp_path):
+    (tmp_path / "home").mkdir()
+    home.write_private(tmp_path / "home/demo.json", {"users": {}})  # it was a demo once
     portal_up = up(GANGWAY_DEMO="0")
     portal_up.said_until("Ctrl-C")
+    assert not (tmp_path / "home/demo.json").exists()
     assert sorted(portal_up.entries()) == sorted(NAMES)
 
     for name in NAMES:
