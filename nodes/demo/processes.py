@@ -17,7 +17,7 @@ from pathlib import Path
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 # A keeper gives its command a clean environment, and these stay in it.
-MARKERS = ("GANGWAY_DEMO_NODE", "GANGWAY_RUN_DIR", "HOME", "TMPDIR")
+MARKERS = ("GANGWAY_FAKE_FOLDER", "GANGWAY_RUN_DIR", "HOME", "TMPDIR")
 
 
 def adopt_orphans() -> None:

@@ -5,7 +5,12 @@ import json
 from pathlib import Path
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import (
+    BaseCommand,
+    CommandError,
+    call_command,
+    load_command_class,
+)
 
 from nodes import enroll, keys, survey, transport
 from nodes.demo.nvml import default_state
@@ -268,3 +273,13 @@ def test_without_an_instance_number_nothing_is_enrolled(demo, settings):
     settings.GANGWAY_INSTANCE = ""
 
     assert "has no instance number yet" in refused(demo, "--yes")
+
+
+def test_every_option_of_the_command_is_on_the_page_about_nodes(settings):
+    parser = load_command_class("scheduling", "add_node").create_parser("manage.py", "add_node")
+    page = (settings.BASE_DIR / "docs" / "nodes.md").read_text()
+
+    django_s_own = BaseCommand().create_parser("manage.py", "any")
+    ours = parser._option_string_actions.keys() - django_s_own._option_string_actions.keys()
+    assert len(ours) > 10
+    assert [word for word in sorted(ours) if f"`{word}" not in page] == []

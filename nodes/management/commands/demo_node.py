@@ -86,7 +86,7 @@ def _prepared(folder: Path, options: dict[str, Any]) -> dict[str, str]:
         **kept,
         "HOME": str(home),
         "USER": os.environ.get("USER", "gangway"),
-        "GANGWAY_DEMO_NODE": str(folder),
+        "GANGWAY_FAKE_FOLDER": str(folder),
         "GANGWAY_FAKE_NVML": str(cards),
         "GANGWAY_FAKE_NODE": json.dumps(machine),
     }
