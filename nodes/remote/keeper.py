@@ -58,7 +58,7 @@ class Keeper:
         if self.own_end and self.stopping.signalled_s is None:
             self.stopping.begin(None, self.order["grace_s"], "TERM")
         self.stopping.tick()
-        self.seen.look(self.ranks, self.alive)
+        self.seen.look(self.ranks)
         self.cap.look(self.ranks)
 
     def start(self) -> None:
@@ -88,9 +88,7 @@ class Keeper:
 
     def alive(self) -> List[tree.Process]:
         """What is left of the run; as reaped, so that who left before a signal is known."""
-        me = os.getpid()
-        children = [p.pid for p in tree.scan().values() if p.ppid == me]
-        found = tree.of_run(str(self.paths.folder), children, {})
+        found = tree.of_run(str(self.paths.folder), os.getpid(), {})
         self.reap()
         return found
 

@@ -114,7 +114,7 @@ def unsupervised(paths: RunPaths, claim: Dict[str, Any], boot: str) -> Report:
     if written is not None:
         return end_report(paths, written)
     same_boot = claim["boot_id"] == boot
-    alive = len(tree.of_run(str(paths.folder), [], recorded(paths))) if same_boot else 0
+    alive = len(tree.of_run(str(paths.folder), 0, recorded(paths))) if same_boot else 0
     started = read_json(paths.started) or {"started_at_s": None, "ranks": []}
     stop = read_json(paths.stop) or {}
     if alive == 0:

@@ -142,17 +142,44 @@ def grown_from(table: Table, roots: Iterable[int]) -> Set[int]:
     return found
 
 
-def of_run(folder: str, roots: Iterable[int], seen: Dict[int, int]) -> List[Process]:
+def below(pid: int) -> List[Process]:
+    """All descendants of a process; the cost follows their number where the kernel lists them."""
+    if not os.access("/proc/self/task/{}/children".format(os.getpid()), os.R_OK):
+        table = scan()
+        return [table[each] for each in grown_from(table, [pid]) - {pid}]
+    found: Table = {}
+    todo = children_of(pid)
+    while todo:
+        process = read(todo.pop())
+        if process is not None and process.pid not in found:
+            found[process.pid] = process
+            todo += children_of(process.pid)
+    return list(found.values())
+
+
+def children_of(pid: int) -> List[int]:
+    """As the kernel lists them, thread by thread."""
+    found: List[int] = []
+    try:
+        for thread in os.listdir("/proc/{}/task".format(pid)):  # noqa: PTH208 - no Path a thread
+            listed = PROC / str(pid) / "task" / thread / "children"
+            found += [int(child) for child in listed.read_bytes().split()]
+    except OSError:
+        pass  # it has just left; its children are the keeper's now
+    return found
+
+
+def of_run(folder: str, keeper: int, seen: Dict[int, int]) -> List[Process]:
     """Everything alive of a run.
 
     Args:
         folder: the run's own, as its processes have it in GANGWAY_RUN_DIR.
-        roots: pids known to be its own now (the children of its keeper).
+        keeper: the process whose children are all of this run; 0 where it is gone.
         seen: pid -> start time of processes once seen in it. Needed only where the keeper is gone:
             while it lives, whatever loses its parent becomes its child.
     """
     table = scan()
-    mine = marked(folder) | set(roots)
+    mine = marked(folder) | {p.pid for p in table.values() if keeper and p.ppid == keeper}
     mine |= {pid for pid, start in seen.items() if pid in table and table[pid].start == start}
     # a session outlives its leader, and its number is not given away while a member lives
     sessions = {sid for sid, start in seen.items() if sid not in table or table[sid].start == start}

@@ -36,7 +36,7 @@ def guard(paths: RunPaths, boot: str) -> None:
     seen = recorded(paths)
 
     def alive() -> List[tree.Process]:
-        found = tree.of_run(str(paths.folder), [], seen)
+        found = tree.of_run(str(paths.folder), 0, seen)
         # what was found once stays known, even if it loses every other sign
         seen.update((process.pid, process.start) for process in found)
         return found

@@ -12,6 +12,7 @@ from typing import Callable, Dict, Generator, List, Set
 from . import report
 from .gate import gated
 from .node import Node
+from .paths import RunPaths
 from .protocol import Answer
 from .waiting import Steps, Wait
 
@@ -27,6 +28,7 @@ class Watch:
         self.node, self.tell = node, tell
         self.told: Dict[str, int] = {}
         self.open: Set[str] = set()
+        self.paths: Dict[str, RunPaths] = {}
         self.keepers_s = 0.0
 
     def steps(self) -> Steps:
@@ -40,6 +42,7 @@ class Watch:
     def turn(self) -> Generator[Wait, None, None]:
         live = set(self.node.root.live_runs())
         self.told = {run: seq for run, seq in self.told.items() if run in live}
+        self.paths = {run: paths for run, paths in self.paths.items() if run in self.open}
         self.open = {run for run in live if self.told.get(run, 0) not in (2, 5)}
         thorough = time.monotonic() >= self.keepers_s
         if thorough:
@@ -57,7 +60,9 @@ class Watch:
 
     def moved(self, run: str) -> bool:
         """One or two stats: has this run started or ended since it was last told of?"""
-        paths = self.node.root.run(run)
+        paths = self.paths.get(run)
+        if paths is None:
+            paths = self.paths[run] = self.node.root.run(run)
         return paths.ended.exists() or (run not in self.told and paths.started.exists())
 
     def news(self, run: str) -> report.Report:

@@ -6,19 +6,20 @@ Never decides anything.
 
 from __future__ import annotations
 
+import os
 import time
-from typing import Callable, Dict, List
+from typing import Dict, List
 
+from . import tree
 from .files import read_json, write_json
 from .launch import Rank
 from .paths import RunPaths
-from .tree import Process
 
-FIRST_S, LONGEST_S = 0.25, 5.0
+FIRST_S, LONGEST_S = 0.25, 10.0
 
 
 class Seen:
-    """Looks after 0.25 s, then at doubling distances up to 5 s; writes only what is new."""
+    """Looks after 0.25 s, then at doubling distances up to 10 s; writes only what is new."""
 
     def __init__(self, paths: RunPaths) -> None:
         self.paths = paths
@@ -26,10 +27,11 @@ class Seen:
         self.pause_s = FIRST_S
         self.next_s = time.monotonic() + FIRST_S
 
-    def look(self, ranks: List[Rank], alive: Callable[[], List[Process]]) -> None:
+    def look(self, ranks: List[Rank]) -> None:
+        """Called by the keeper: what descends from the caller is what is seen."""
         if time.monotonic() < self.next_s:
             return
-        now = {process.pid: process.start for process in alive()}
+        now = {process.pid: process.start for process in tree.below(os.getpid())}
         self.pause_s = min(LONGEST_S, self.pause_s * 2)
         self.next_s = time.monotonic() + self.pause_s
         now.update((rank.pid, rank.start) for rank in ranks)

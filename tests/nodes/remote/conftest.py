@@ -181,7 +181,7 @@ def end_all(root: Path, folder: Path) -> None:
     keeper = {fact["pid"]} if tree.is_alive(fact["pid"], fact["start"]) else set()
     from_keeper = tree.grown_from(tree.scan(), keeper)
     seen = recorded(RunPaths(root, folder.name))
-    left = {process.pid for process in tree.of_run(str(folder), [], seen)}
+    left = {process.pid for process in tree.of_run(str(folder), 0, seen)}
     for pid in from_keeper | left:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -193,6 +193,20 @@ def test_a_process_elsewhere_that_carries_the_marker_ends_with_the_run(
     assert (longer.poll(), other_part.poll()) == (None, None)
 
 
+def test_a_run_has_not_ended_while_something_elsewhere_carries_its_marker(
+    node: LocalNode, serve: Serve, outsider
+):
+    serve.ok("prepare", order=order("7-1-a", "true", grace_s=0.5))
+    deaf = outsider(["sh", "-c", DEAF], GANGWAY_RUN_DIR=str(node.folder("7-1-a")))
+    serve.ok("go", run="7-1-a")
+
+    ended = serve.event("7-1-a", 5)
+
+    assert (ended["exit"], ended["end"]) == (0, "exited")
+    assert deaf.wait(5) == -signal.SIGKILL
+    assert ended["ran_s"] >= 0.5
+
+
 def test_a_signal_of_ones_own_is_sent_instead_of_term(node: LocalNode, serve: Serve):
     started(node, serve, "7-1-a", f"trap 'echo saving; exit 5' USR1; {WAITING}", "up")
 

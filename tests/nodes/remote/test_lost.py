@@ -113,9 +113,23 @@ def test_a_pid_that_was_given_to_somebody_else_is_nobody_of_the_run(outsider):
     stranger = outsider(["sleep", "60"]).pid
     then = tree.read(stranger).start
 
-    assert tree.of_run("/srv/node/runs/7-1-a", [], {stranger: then - 1}) == []
-    assert [p.pid for p in tree.of_run("/srv/node/runs/7-1-a", [], {stranger: then})] == [stranger]
+    assert tree.of_run("/srv/node/runs/7-1-a", 0, {stranger: then - 1}) == []
+    assert [p.pid for p in tree.of_run("/srv/node/runs/7-1-a", 0, {stranger: then})] == [stranger]
     assert not tree.is_alive(stranger, then - 1)
+
+
+def test_the_processes_below_one_are_the_same_by_either_way_of_looking(outsider, monkeypatch):
+    top = outsider(["sh", "-c", "sh -c 'sleep 60; :' & sleep 60; :"]).pid
+    eventually(lambda: len(tree.below(top)) == 3)
+    listed = sorted(tree.below(top))
+
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+
+    assert [p._replace(state="") for p in sorted(tree.below(top))] == [
+        p._replace(state="") for p in listed
+    ]
+    for process in listed:
+        os.kill(process.pid, signal.SIGKILL)
 
 
 def test_a_probe_child_goes_with_its_runner(node: LocalNode, serve: Serve):
