@@ -82,9 +82,10 @@ class Portal:
         finally:
             try:
                 self.supervisor.stop()
-            except KeyboardInterrupt:
+            except KeyboardInterrupt:  # asked twice
                 self.supervisor.kill()
-            self.forget_services()
+            finally:
+                self.forget_services()
         return 0
 
     def start(self) -> None:
