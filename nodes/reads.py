@@ -7,6 +7,7 @@ come again. This is the one place outside the tasks that waits for a Celery resu
 
 import base64
 from threading import BoundedSemaphore
+from typing import Any
 
 from celery import current_app
 from celery.exceptions import TimeoutError as NoAnswerYet
@@ -27,13 +28,17 @@ class TooManyReaders(NodeError):
     code = "too_many_readers"
 
 
-def tail(node: Node, run_id: str, *, rank: int, offset: int, limit: int) -> tuple[bytes, int, int]:
+def tail(
+    node: Node, run_id: str, *, rank: int, offset: int, limit: int, fresh: bool = False
+) -> tuple[bytes, int, int]:
     """Return (bytes, their offset, size now) of a rank's log. Cost: one task, <= 2 s.
+
+    ``fresh`` asks past the shared answer: who knows that the run is gone wants its last bytes.
 
     Raises TooManyReaders, NodeUnreachable (no answer in time) or NodeRefused.
     """
     key = f"tail:{run_id}:{rank}:{offset}:{limit}"
-    kept = cache.get(key)
+    kept = None if fresh else cache.get(key)
     if kept is None:
         kept = _ask(node, run_id, rank, offset, limit)
         cache.set(key, kept, timeout=1)
@@ -42,7 +47,7 @@ def tail(node: Node, run_id: str, *, rank: int, offset: int, limit: int) -> tupl
     return base64.b64decode(kept["data"]), int(kept["offset"]), int(kept["size"])
 
 
-def _ask(node: Node, run_id: str, rank: int, offset: int, limit: int) -> dict[str, str]:
+def _ask(node: Node, run_id: str, rank: int, offset: int, limit: int) -> dict[str, Any]:
     if not _ROOM.acquire(blocking=False):
         raise TooManyReaders("Four logs are being read already.", next_step="Try again in 1 s.")
     try:
@@ -53,7 +58,7 @@ def _ask(node: Node, run_id: str, rank: int, offset: int, limit: int) -> dict[st
             expires=5,
             retry=False,
         )
-        answer: dict[str, str] = asked.get(timeout=WAIT_S)
+        answer: dict[str, Any] = asked.get(timeout=WAIT_S)
         return answer
     except (NoAnswerYet, OperationalError) as slow:
         raise NodeUnreachable(

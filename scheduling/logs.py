@@ -53,8 +53,11 @@ def read(
         return LogSlice(b"", 0, 0, 0, True, chosen.number, rank)
     if part.started_at is None:
         return LogSlice(b"", 0, 0, 0, False, chosen.number, rank)
-    data, at, size = reads.tail(part.node, chosen.run_id, rank=rank, offset=offset, limit=limit)
-    ended = part.gone_at is not None and at + len(data) >= size
+    gone = part.gone_at is not None
+    data, at, size = reads.tail(
+        part.node, chosen.run_id, rank=rank, offset=offset, limit=limit, fresh=gone
+    )
+    ended = gone and at + len(data) >= size
     return LogSlice(data, at, at + len(data), size, ended, chosen.number, rank)
 
 
