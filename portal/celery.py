@@ -64,6 +64,11 @@ app.conf.update(
             "schedule": 3600.0,
             "options": {"queue": "control", "expires": 600},
         },
+        "prune-keys": {
+            "task": "portal.prune",
+            "schedule": 3600.0,
+            "options": {"queue": "control", "expires": 600},
+        },
     },
 )
-app.autodiscover_tasks(["scheduling", "nodes"])
+app.autodiscover_tasks(["portal", "scheduling", "nodes"])

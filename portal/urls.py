@@ -1,7 +1,5 @@
 """Every address of the site on one page."""
 
-from importlib.util import find_spec
-
 from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, URLResolver, include, path
 
@@ -27,11 +25,10 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("signout/", LogoutView.as_view(), name="signout"),
     path("theme/", account.set_theme, name="theme"),
     path("admin/", site.urls),
+    path("api/v1/", include("portal.api.urls")),
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
 ]
-if find_spec("portal.api.urls"):
-    urlpatterns.append(path("api/v1/", include("portal.api.urls")))
 
 handler400 = "portal.views.errors.bad_request"
 handler403 = "portal.views.errors.forbidden"

@@ -13,11 +13,12 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
 from nodes import clock
+from portal import guard
 from portal.models import TokenName
 from scheduling import actors, audit
 from scheduling.errors import NotFound
 
-from . import asked, guard, shapes_site
+from . import asked, shapes_site
 from .answers import rendered, tagged
 from .auth import person_of
 from .endpoint import Endpoint, OpenEndpoint, problems

@@ -10,7 +10,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 from rest_framework.exceptions import Throttled
 
-from portal.api import guard
+from portal import guard
 from portal.htmx import THEMES
 
 from .errors import refusal

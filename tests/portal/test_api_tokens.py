@@ -4,7 +4,7 @@ import pytest
 from django.core.cache import cache
 from redis.exceptions import ConnectionError as NoCache
 
-from portal.api import guard
+from portal import guard
 from scheduling.models import AuditEntry
 from tests.portal.api_door import door
 from tests.portal.test_api_errors import refused
