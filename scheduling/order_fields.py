@@ -78,6 +78,8 @@ def _count(least: int, most: int, scale: int = 1) -> _Reader:
     def read(target: str, value: Any) -> dict[str, Any]:
         if isinstance(value, str) and value.isascii() and value.strip().isdigit():
             value = int(value[:12])
+        if isinstance(value, int) and abs(value) > 10**18:
+            raise ValueError(f"A number from {least} to {most} is needed.")
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ValueError(f"A whole number from {least} to {most} is needed.")
         if value != value or value in (float("inf"), float("-inf")):

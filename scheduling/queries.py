@@ -4,7 +4,7 @@ A Viewer is a set of teams (None: all of them). What lies outside is not found, 
 it is asked for.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +38,10 @@ def leaf_teams(viewer: Viewer) -> QuerySet[Team]:
 
 def subtree_ids(roots: Iterable[int]) -> frozenset[int]:
     """The teams ``roots`` and every team below them. One query."""
-    parents = dict(Team.objects.values_list("pk", "parent_id"))
+    return _below(roots, dict(Team.objects.values_list("pk", "parent_id")))
+
+
+def _below(roots: Iterable[int], parents: Mapping[int, int | None]) -> frozenset[int]:
     inside = set(roots) & parents.keys()
     while True:
         more = {team for team, parent in parents.items() if parent in inside} - inside
@@ -149,6 +152,7 @@ def teams(viewer: Viewer) -> list[dict[str, Any]]:
     """The viewer's teams with limit and use: name, title, parent, role, limit_gpus, held_gpus."""
     found = list(visible_teams(viewer).prefetch_related("children"))
     held = held_by_team()
+    parents = dict(Team.objects.values_list("pk", "parent_id"))
     roles = dict(Member.objects.filter(user_id=viewer.user_id).values_list("team_id", "role"))
     limits = dict(
         Quota.objects.filter(gpu_model="", borrowing_limit_milli__isnull=False).values_list(
@@ -166,7 +170,7 @@ def teams(viewer: Viewer) -> list[dict[str, Any]]:
             "parent": team.parent.name if team.parent else None,
             "role": roles.get(team.pk),
             "leaf": not team.children.all(),
-            "held_gpus": sum(held.get(inner, 0) for inner in subtree_ids([team.pk])),
+            "held_gpus": sum(held.get(inner, 0) for inner in _below([team.pk], parents)),
             "limit_gpus": (limits[team.pk] + (borrow.get(team.pk) or 0)) // 1000
             if team.pk in limits
             else None,
