@@ -94,7 +94,7 @@ def _pending(name: str) -> Node:
     if not file.exists():
         pair = keys.new_pair()
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        kept = {"uuid": str(uuid.uuid4()), "public": pair.public, "sealed": pair.sealed}
+        kept = {"uuid": str(_uuid_of(name)), "public": pair.public, "sealed": pair.sealed}
         spare = file.with_suffix(".part")
         spare.touch(mode=0o600)
         spare.write_text(json.dumps(kept))
@@ -106,6 +106,11 @@ def _pending(name: str) -> Node:
         public_key=kept["public"],
         private_key=kept["sealed"],
     )
+
+
+def _uuid_of(name: str) -> uuid.UUID:
+    """The same for the same name in the same portal, so that a lost database finds its runs."""
+    return uuid.uuid5(uuid.NAMESPACE_OID, f"{settings.GANGWAY_INSTANCE}/{name}")
 
 
 def _pending_file(name: str) -> Path:

@@ -5,16 +5,17 @@ import os
 from pathlib import Path
 
 import pytest
+from django.db import connection
 
-from nodes import clock
-from nodes.models import Gpu
+from nodes import channel, clock, hearing
+from nodes.models import Gpu, RunReport
 from nodes.tasks import read_tail
-from scheduling import logs
+from scheduling import logs, looks, reports
 from scheduling.actors import person
 from scheduling.models import Attempt, Lease, LogPiece, Part
 from scheduling.services import jobs
 from tests import builders
-from tests.e2e.conftest import look
+from tests.e2e.conftest import enrol, look
 from tests.nodes.machines import until
 
 pytestmark = pytest.mark.needs("sshd")
@@ -166,7 +167,11 @@ def test_a_rank_that_fails_ends_the_other_node_too(alice, nodes, drive):
     drive(job)
 
     assert job.state == "FAILED"
-    ends = list(Part.objects.values("first_rank", "end", "exit_code", "exit_signal", "failed_rank", "exit_before_term"))
+    ends = list(
+        Part.objects.values(
+            "first_rank", "end", "exit_code", "exit_signal", "failed_rank", "exit_before_term"
+        )
+    )
     assert "Rank 8 ended with exit code 5" in Attempt.objects.get(job=job).note, ends
 
 
@@ -220,3 +225,41 @@ def test_a_card_somebody_else_uses_is_not_given(alice, nodes, drive, hosts):
     drive(job)
 
     assert kept(job).decode().strip() == Gpu.objects.get(node=nodes["a"], index=3).uuid
+
+
+def test_a_run_of_a_lost_database_is_stopped_and_the_first_job_starts_again(
+    alice, nodes, hosts, drive
+):
+    old = builders.job(alice, command="sleep 300", gpus=8, grace_s=5)
+    drive(old, "RUNNING")
+    part = Part.objects.select_related("node", "attempt").get(attempt__job=old)
+    left = Path(part.node.root) / "live" / part.attempt.run_id
+    channel.close_all()
+    hearing.listen(None)
+    forget_everything()
+
+    bob = builders.shop().users["bob"]
+    again = {name: enrol(name, host) for name, host in hosts.items()}
+    hearing.listen(reports.heard)
+    assert again[part.node.name].root == part.node.root
+    until(lambda: not left.exists() or stop_strays(), what="the stray is stopped")
+    first = builders.job(bob, command="echo again")
+    drive(first)
+
+    assert first.state == "COMPLETED"
+
+
+def forget_everything() -> None:
+    """What dropping and making the database anew leaves: nothing."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "TRUNCATE nodes_node, auth_user, auth_group, scheduling_team, scheduling_pool, "
+            "scheduling_priorityclass, nodes_wake RESTART IDENTITY CASCADE"
+        )
+
+
+def stop_strays() -> None:
+    """What the workers do with a report of a run that no row knows."""
+    look()
+    for report in RunReport.objects.all():
+        looks.stop_unknown(report.node_id, report.run_id)
