@@ -84,6 +84,7 @@ class Floor:
 
     nodes: tuple[NodeView, ...]
     hues: Mapping[int, int]
+    names: Mapping[int, str]
     cards: int = 0
     free: int = 0
     held: int = 0
@@ -94,6 +95,11 @@ class Floor:
     def out(self) -> int:
         return self.cards - self.free - self.held
 
+    def held_by(self, team: str) -> int:
+        """Cards charged to a team: those that are being emptied are charged to nobody."""
+        cells = (cell for view in self.nodes for cell in view.cells)
+        return sum(cell.team == team and cell.state == "held" for cell in cells)
+
     @property
     def marks(self) -> list[str]:
         """The states that the legend must explain, in a fixed order."""
@@ -103,19 +109,29 @@ class Floor:
 
 def hues() -> dict[int, int]:
     """A hue for each team that can hold cards, by age. One query."""
-    leaves = Team.objects.filter(children__isnull=True).order_by("pk").values_list("pk", flat=True)
+    return _hues(_leaves())
+
+
+def _leaves() -> dict[int, str]:
+    leaves = Team.objects.filter(children__isnull=True).order_by("pk")
+    return dict(leaves.values_list("pk", "name"))
+
+
+def _hues(leaves: Mapping[int, str]) -> dict[int, int]:
     return {pk: place % HUES + 1 for place, pk in enumerate(leaves)}
 
 
 def draw(nodes: Iterable[Node], viewer: Viewer) -> Floor:
     """Draw nodes as ``queries.nodes`` gives them."""
-    colours = hues()
+    leaves = _leaves()
+    colours = _hues(leaves)
     views = tuple(_view(node, viewer, colours) for node in nodes)
     cells = [cell for view in views for cell in view.cells]
     teams = Counter((cell.team, cell.hue) for cell in cells if cell.team)
     return Floor(
         nodes=views,
         hues=colours,
+        names=leaves,
         cards=len(cells),
         free=sum(cell.state == "free" for cell in cells),
         held=sum(cell.state in ("held", "cleaning") for cell in cells),

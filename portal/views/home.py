@@ -11,7 +11,6 @@ from portal.htmx import page_or_part, roles_of
 from portal.words import count
 from scheduling import queries
 from scheduling.models import Job, Quota
-from scheduling.queries import Viewer
 from scheduling.states import CHARGED, DONE, LIVE, WAITING
 
 SHOWN = 8
@@ -48,23 +47,15 @@ def home(request: HttpRequest) -> HttpResponse:
 
 
 def shares(team_ids: frozenset[int], drawn: floor.Floor) -> list[Share]:
-    """Held and allowed GPUs of a person's own teams. Two queries."""
-    if not team_ids:
-        return []
-    held = queries.held_by_team(team_ids)
+    """Held and allowed GPUs of a person's own teams. One query."""
     limits = {
         quota.team_id: quota.limit_milli
         for quota in Quota.objects.filter(team_id__in=team_ids, gpu_model="")
     }
-    teams = queries.visible_teams(Viewer(0, team_ids))
     return [
-        Share(
-            team.name,
-            drawn.hues.get(team.pk, 0),
-            held.get(team.pk, 0),
-            _gpus(limits.get(team.pk)),
-        )
-        for team in teams
+        Share(name, drawn.hues[pk], drawn.held_by(name), _gpus(limits.get(pk)))
+        for pk, name in drawn.names.items()
+        if pk in team_ids
     ]
 
 

@@ -56,7 +56,6 @@ def job_list(request: HttpRequest) -> HttpResponse:
     here = {"state": state, "whose": whose}
     context = {
         "jobs": rows.job_rows(shown, floor.hues(), clock.now()),
-        "counts": queries.counts(viewer),
         "sentence": _sentence(queries.counts(viewer)),
         "whose": [_link(here, "whose", name, word) for name, word in _owners(teams)],
         "states": [_link(here, "state", name, word) for name, (word, _) in STATES.items()],

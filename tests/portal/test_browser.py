@@ -68,7 +68,7 @@ def written(monkeypatch) -> bytearray:
     """What the node has in the log so far."""
     log = bytearray()
 
-    def tail(node, run_id, *, rank, offset, limit):
+    def tail(node, run_id, *, rank, offset, limit, **_):
         at = max(len(log) + offset, 0) if offset < 0 else min(offset, len(log))
         return bytes(log[at : at + limit]), at, len(log)
 
