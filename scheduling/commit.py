@@ -5,6 +5,7 @@ changed, and the next cycle plans again) and the cycle's lease is still ours. In
 placement has a savepoint: a lost race drops that one and the rest stand.
 """
 
+import json
 import logging
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -23,7 +24,7 @@ from .engine.world import PartPlan, Placement, Waiting
 from .models import Attempt, Card, Job, Ledger, Part
 from .reasons import stored
 from .snapshot import WORKING, Snapshot
-from .states import JobEvent
+from .states import JobEvent, JobState
 from .transitions import move
 
 log = logging.getLogger(__name__)
@@ -49,7 +50,8 @@ def apply(
                 hints.cycle_soon("the ledger moved on")
                 return placed
             version = current
-            attempts = [done for one in batch if (done := _place(one, now=now))]
+            free = _Free(batch)
+            attempts = [done for one in batch if (done := _place(one, free, now=now))]
             placed += attempts
             hints.launch_soon(attempts)
     return placed
@@ -61,9 +63,19 @@ def tell(waiting: Sequence[Waiting], *, seen: Snapshot) -> int:
     for one in waiting:
         reasons = stored(one.reasons)
         if _told_apart(seen.told.get(one.job), (reasons, one.position)):
-            changed.append(Job(pk=one.job, reasons=reasons, position=one.position))
-    Job.objects.bulk_update(changed, ["reasons", "position"], batch_size=500)
+            changed.append((one.job, json.dumps(reasons), one.position))
+    if changed:
+        with connection.cursor() as cursor:
+            cursor.execute(_TELL, [*map(list, zip(*changed, strict=True)), JobState.PENDING])
     return len(changed)
+
+
+# Whole columns at once: a long queue has a new position in every row in every cycle.
+_TELL = """
+UPDATE scheduling_job AS job SET reasons = new.reasons::jsonb, position = new.position
+FROM unnest(%s::bigint[], %s::text[], %s::int[]) AS new (id, reasons, position)
+WHERE job.id = new.id AND job.state = %s
+"""
 
 
 def _told_apart(old: _Told | None, new: _Told) -> bool:
@@ -80,40 +92,51 @@ def _batches(placements: Sequence[Placement]) -> Iterator[Sequence[Placement]]:
         yield placements[start : start + BATCH]
 
 
-def _place(placement: Placement, *, now: datetime) -> int | None:
+class _Free:
+    """Which nodes of a batch take work and which cards are to be had, read under the lock."""
+
+    def __init__(self, batch: Sequence[Placement]) -> None:
+        parts = [part for placement in batch for part in placement.parts]
+        nodes = Node.objects.filter(pk__in={part.node for part in parts})
+        gpus = Gpu.objects.filter(pk__in={gpu for part in parts for gpu in part.gpus})
+        at_work = nodes.filter(
+            alarm="", accepts_work=True, liveness=Node.Liveness.UP, health__in=WORKING
+        )
+        healthy = gpus.filter(
+            present=True, health__in=WORKING, foreign_use="", card__quarantined_at=None
+        )
+        self.nodes = set(at_work.values_list("pk", flat=True))
+        self.cards = dict(healthy.values_list("pk", "card"))
+
+    def cards_of(self, planned: PartPlan) -> list[int]:
+        """The part's cards. Raises _Stale if they or their node are not to be had any more."""
+        if planned.node not in self.nodes:
+            raise _Stale("a node takes no work any more")
+        if not self.cards.keys() >= set(planned.gpus):
+            raise _Stale("a card is not to be had any more")
+        return [self.cards[gpu] for gpu in planned.gpus]
+
+
+def _place(placement: Placement, free: _Free, *, now: datetime) -> int | None:
     """Take the cards and move the job, both or neither. None: somebody was faster."""
     try:
         with transaction.atomic():
-            job = Job.objects.select_for_update(of=("self",)).get(pk=placement.job)
-            _check_nodes(placement)
+            cards = [free.cards_of(planned) for planned in placement.parts]
+            jobs = Job.objects.select_for_update(of=("self",)).select_related("pool")
+            job = jobs.get(pk=placement.job)
             attempt = _attempt(job, now=now)
             if not move(CYCLE, job, JobEvent.PLACE, at=now, attempt=attempt.number):
                 raise _Stale(f"job {job.pk} is {job.state}")
             first_rank = 0
             for node_rank, planned in enumerate(placement.parts):
                 part = _part(attempt, planned, node_rank, first_rank, job)
-                leases.take(part, _cards(planned), at=now)
+                leases.take(part, cards[node_rank], at=now)
                 first_rank += part.ranks
             Job.objects.filter(pk=job.pk).update(reasons=[], position=None, eligible_at=None)
             return attempt.pk
     except (_Stale, IntegrityError, Card.DoesNotExist) as lost:
         log.info("placement of job %s dropped: %s", placement.job, lost)
         return None
-
-
-def _check_nodes(placement: Placement) -> None:
-    wanted = [part.node for part in placement.parts]
-    fit = Node.objects.filter(
-        pk__in=wanted, alarm="", accepts_work=True, liveness=Node.Liveness.UP, health__in=WORKING
-    ).count()
-    if fit != len(wanted):
-        raise _Stale("a node takes no work any more")
-    gpus = [gpu for part in placement.parts for gpu in part.gpus]
-    healthy = Gpu.objects.filter(
-        pk__in=gpus, present=True, health__in=WORKING, foreign_use="", card__quarantined_at=None
-    ).count()
-    if healthy != len(gpus):
-        raise _Stale("a card is not to be had any more")
 
 
 def _attempt(job: Job, *, now: datetime) -> Attempt:
@@ -156,7 +179,3 @@ def _free_port(node_id: int, job: Job) -> int:
     if row is None:
         raise _Stale(f"no port is free on node {node_id}")
     return int(row[0])
-
-
-def _cards(planned: PartPlan) -> list[int]:
-    return list(Card.objects.filter(gpu_id__in=planned.gpus).values_list("pk", flat=True))

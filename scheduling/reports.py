@@ -46,21 +46,22 @@ def heard(node_id: int, said: list[dict[str, Any]]) -> None:
 def take() -> int:
     """Apply every report that was not taken yet. Safe to run twice at once. Returns how many."""
     taken = 0
-    ids = RunReport.objects.filter(taken_at__isnull=True).order_by("id")
-    for report_id in list(ids.values_list("pk", flat=True)[:MOST_AT_ONCE]):
-        taken += _take_one(report_id)
+    while taken < MOST_AT_ONCE and _take_next():
+        taken += 1
     return taken
 
 
 @transaction.atomic
-def _take_one(report_id: int) -> int:
+def _take_next() -> bool:
+    """The oldest that nobody else is taking: many takers share the work, none repeats it."""
     report = (
         RunReport.objects.select_for_update(skip_locked=True)
-        .filter(pk=report_id, taken_at__isnull=True)
+        .filter(taken_at__isnull=True)
+        .order_by("id")
         .first()
     )
     if report is None:
-        return 0
+        return False
     at = clock.now()
     found = _part(report)
     if found is None:
@@ -71,7 +72,7 @@ def _take_one(report_id: int) -> int:
         if report.seq > part.seq:
             part_facts.apply(job, part, report.body, at=at)
     RunReport.objects.filter(pk=report.pk).update(taken_at=at)
-    return 1
+    return True
 
 
 def _part(report: RunReport) -> tuple[Job, Part] | None:
