@@ -78,11 +78,13 @@ def written(monkeypatch) -> bytearray:
 
 def sign_in(page, name: str) -> None:
     page.goto("/")
+    page.wait_for_selector("#id_username:focus")
     page.keyboard.type(name)
     page.keyboard.press("Tab")
     page.keyboard.type(f"{name}-password-1")
     page.keyboard.press("Enter")
     page.wait_for_selector(".app h1")
+    page.wait_for_load_state("load")
 
 
 def tab_to(page, selector: str, most: int = 60) -> None:
@@ -213,6 +215,7 @@ def test_keys_lead_to_places_and_are_off_in_fields(page, alice):
     page.keyboard.press("g")
     page.keyboard.press("q")
     page.wait_for_url("**/jobs/")
+    page.wait_for_load_state("load")
     page.keyboard.press("?")
     page.wait_for_selector("dialog#keys[open]")
     page.keyboard.press("Escape")
