@@ -20,9 +20,18 @@ log = logging.getLogger(__name__)
 
 
 def cycle_soon(cause: str) -> None:
-    """Ask for a placement cycle: a Wake row now, a message after commit."""
-    Wake.objects.create(cause=cause[:63])
-    repeat_cycle()
+    """Ask for a placement cycle: a Wake row now, a message after commit.
+
+    None is sent while an older wake is there: its message is on its way, and a cycle that has
+    served it looks once more before it ends.
+    """
+    wake = Wake.objects.create(cause=cause[:63])
+    transaction.on_commit(lambda: _send_unless_asked(wake), robust=True)
+
+
+def _send_unless_asked(wake: Wake) -> None:
+    if settings.GANGWAY_HINTS and not Wake.objects.filter(pk__lt=wake.pk).exists():
+        repeat_cycle()
 
 
 def repeat_cycle() -> None:

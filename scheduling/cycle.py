@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from django.conf import settings
 
-from nodes import clock
+from nodes import clock, hints
 from nodes.models import Wake
 
 from . import commit, control, snapshot
@@ -36,6 +36,8 @@ def serve(*, always: bool = False) -> int:
                 _keep_pace(fence)
                 run(fence)
                 turns += 1
+    if turns == MOST_TURNS:
+        hints.repeat_cycle()
     return turns
 
 
