@@ -107,14 +107,27 @@ def open_speaker(node: Node) -> Speaker:
 
 
 def speaker_on(wire: Wire, node: Node, *, take_over: bool = False) -> Speaker:
-    """Ship over an open wire and start the runner: ``serve``, or one-shots if it will not stay.
+    """Start the runner over an open wire: ``serve``, or one-shots if it will not stay up.
 
-    Raises NodeRefused when the runner will not work in the node's folder.
+    The cargo is shipped when no runner answers, so that a reconnect costs one command. Raises
+    NodeRefused when the runner will not work in the node's folder, EnrolmentFailed without python3.
     """
     load = cargo.build()
-    ship.ensure(wire, node.root, load)
     command = partial(ship.runner_command, node, load.hash, instance=settings.GANGWAY_INSTANCE)
-    talk = wire.talk(command("serve", take_over=take_over), timeout_s=START_LIMIT_S)
+    serve = command("serve", take_over=take_over)
+    conversation = _greeted(wire, node, serve)
+    if conversation is None:
+        ship.ensure(wire, node.root, load)
+        conversation = _greeted(wire, node, serve)
+    if conversation is None:
+        log.warning("the runner on %s does not stay up; asking one by one", node.name)
+        return OneShots(wire, command("once"), lasts_s=ONE_SHOTS_FOR_S)
+    return _Kept(conversation, wire)
+
+
+def _greeted(wire: Wire, node: Node, command: str) -> Conversation | None:
+    """A conversation whose runner said hello; None when it did not and the wire still stands."""
+    talk = wire.talk(command, timeout_s=START_LIMIT_S)
     conversation = Conversation(talk, wire.where, on_report=partial(hearing.drop, node.pk))
     try:
         conversation.hello.result(START_LIMIT_S)
@@ -122,9 +135,9 @@ def speaker_on(wire: Wire, node: Node, *, take_over: bool = False) -> Speaker:
         conversation.end()
         if not wire.is_open():
             raise cut_off(wire.where, failed) from failed
-        log.warning("the runner on %s does not stay up (%s); asking one by one", node.name, failed)
-        return OneShots(wire, command("once"), lasts_s=ONE_SHOTS_FOR_S)
-    return _Kept(conversation, wire)
+        log.info("no runner on %s: %s", node.name, failed)
+        return None
+    return conversation
 
 
 class _Kept:

@@ -54,6 +54,12 @@ def proxy(machine: Machine) -> Iterator[Proxy]:
 
 
 @pytest.fixture(autouse=True)
+def _a_slow_machine_is_waited_for(monkeypatch) -> None:
+    """Stories are not about how fast the tests' machine is; those about patience set their own."""
+    monkeypatch.setattr(channel, "FIRST_WAIT_S", 20.0)
+
+
+@pytest.fixture(autouse=True)
 def _nothing_stays_connected() -> Iterator[None]:
     yield
     channel.close_all()
