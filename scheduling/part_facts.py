@@ -148,12 +148,9 @@ def _keep_head(part: Part, said: dict[str, Any]) -> None:
     except (binascii.Error, TypeError, ValueError):
         log.warning("the log of %s came garbled; it is read again", part.attempt.run_id)
         return
-    LogPiece.objects.get_or_create(
-        attempt=part.attempt,
-        rank=int(next(iter(part.log_size))),
-        offset=0,
-        defaults={"data": data},
-    )
+    rank = int(next(iter(part.log_size)))
+    piece = LogPiece(attempt=part.attempt, rank=rank, offset=0, data=data)
+    LogPiece.objects.bulk_create([piece], ignore_conflicts=True)
 
 
 def free_clean_cards(part: Part, cards: Any, *, at: datetime) -> int:

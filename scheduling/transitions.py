@@ -14,7 +14,7 @@ from .models import Job, JobLog
 from .states import DONE, MOVES, JobEvent, JobState
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def move(
     actor: Actor,
     job: Job,
