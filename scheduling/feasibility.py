@@ -7,9 +7,24 @@ from .engine import explain
 from .errors import NeverFits
 from .models import Job
 
+# What the engine finds too much, as the field of an order that asked for it.
+_FIELDS = {
+    "pool": "pool",
+    "model": "gpu_model",
+    "card_memory": "gpu_memory_gib",
+    "labels": "labels",
+    "nodes": "nodes",
+    "split": "nodes",
+    "cpus": "cpus",
+    "memory": "memory_gib",
+    "disk": "disk_gib",
+}
+
 
 def refuse_what_never_fits(job: Job) -> None:
     """Raise NeverFits, with the largest that could, for a job no state could hold."""
     never = explain.ever(snapshot.inventory(clock.now()), snapshot.engine_job(job))
     if never is not None:
-        raise NeverFits(explain.sentence(never), next_step="")
+        sentence = explain.sentence(never)
+        field = _FIELDS.get(str(dict(never.numbers).get("what")), "gpus")
+        raise NeverFits(sentence, next_step="", fields={field: sentence})

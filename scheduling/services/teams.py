@@ -15,6 +15,7 @@ from scheduling import audit, ledger
 from scheduling.actors import Actor
 from scheduling.errors import InvalidOrder
 from scheduling.models import Member, Pool, PriorityClass, Quota, Team
+from scheduling.queries import subtree_ids
 
 
 @transaction.atomic
@@ -111,15 +112,12 @@ def make_user(actor: Actor, name: str, password: str, *, at: datetime, **extra: 
 
 
 def _refuse_a_ring(team: Team) -> None:
-    above = team.parent
-    while above is not None:
-        if team.pk is not None and above.pk == team.pk:
-            raise InvalidOrder(
-                f"Team {team.name} would be below itself.",
-                next_step="Choose another parent.",
-                fields={"parent": "A team cannot be below itself."},
-            )
-        above = above.parent
+    if team.pk is not None and team.parent_id in subtree_ids([team.pk]):
+        raise InvalidOrder(
+            f"Team {team.name} would be below itself.",
+            next_step="Choose another parent.",
+            fields={"parent": "A team cannot be below itself."},
+        )
 
 
 def _refuse_more_than_the_parent(quota: Quota) -> None:
