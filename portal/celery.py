@@ -6,7 +6,9 @@ Tasks are doors: short, idempotent, safe to lose and safe to repeat. Nothing her
 import os
 
 from celery import Celery
+from celery.signals import task_postrun, task_prerun
 from django.conf import settings
+from django.db import close_old_connections
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 
@@ -31,6 +33,8 @@ app.conf.update(
         "unacked_restore_throttle": 1,
     },
     timezone="UTC",
+    # Celery would open a new connection for every task, which costs more than most tasks do.
+    CELERY_DB_REUSE_MAX=10**12,
     beat_max_loop_interval=0.5,
     beat_schedule={
         "cycle": {
@@ -72,3 +76,10 @@ app.conf.update(
     },
 )
 app.autodiscover_tasks(["portal", "scheduling", "nodes"])
+
+
+@task_prerun.connect
+@task_postrun.connect
+def _drop_broken_connections(**_: object) -> None:
+    """Kept connections as the web keeps them: asked before use, closed when broken or old."""
+    close_old_connections()
