@@ -56,6 +56,8 @@ def finish_if_kept(job: Job, attempt: Attempt, *, at: datetime) -> bool:
 
 def missing_logs(part: Part) -> dict[int, int]:
     """Ranks whose log is not kept, with its size at the end."""
+    if not any(part.log_size.values()):
+        return {}
     kept = set(LogPiece.objects.filter(attempt_id=part.attempt_id).values_list("rank", flat=True))
     return {int(r): size for r, size in part.log_size.items() if int(r) not in kept and size > 0}
 

@@ -102,7 +102,7 @@ def _begin(job: Job, attempt: Attempt) -> bool:
 def _write_prepared(
     job: Job, attempt: Attempt, parts: Sequence[Part], answers: Sequence[Answer]
 ) -> bool:
-    """Note who is ready. False unless every node is and the job is still starting."""
+    """Note who is ready and gets go next. False unless all are and the job is still starting."""
     at = clock.now()
     refused = [
         (part, answer)
@@ -113,11 +113,14 @@ def _write_prepared(
     if refused:
         refusals.take(job, attempt, refused, at=at)
         return False
-    Part.objects.filter(pk__in=ready).update(prepared_at=at)
-    if len(ready) < len(parts):
-        return False
-    _note_phase(attempt, at)
-    return Job.objects.filter(pk=job.pk, state=JobState.STARTING).exists()
+    with transaction.atomic():
+        Part.objects.filter(pk__in=ready).update(prepared_at=at)
+        if len(ready) < len(parts):
+            return False
+        _note_phase(attempt, at)
+        going = Part.objects.filter(attempt=attempt, started_at=None, gone_at=None)
+        going.update(go_sent_at=at)
+        return Job.objects.filter(pk=job.pk, state=JobState.STARTING).exists()
 
 
 def _note_phase(attempt: Attempt, at: datetime) -> None:
@@ -127,8 +130,6 @@ def _note_phase(attempt: Attempt, at: datetime) -> None:
 
 
 def _go(attempt: Attempt, parts: Sequence[Part]) -> None:
-    sent_at = clock.now()
-    Part.objects.filter(pk__in=[part.pk for part in parts]).update(go_sent_at=sent_at)
     answers = _each(parts, lambda part: runs.go(part.node, attempt.run_id))
     at = clock.now()
     refused = [

@@ -54,32 +54,44 @@ def tidy(node: Node, *, at: datetime) -> None:
         Part.objects.filter(node=node, gone_at__isnull=False, settled_at__isnull=True)
         .filter(Q(attempt__ended_at__isnull=False))
         .select_related("node", "attempt__job")
+        .prefetch_related("leases")
         .order_by("id")[:MOST_SETTLED]
     )
-    for part in parts:
-        try:
-            _tidy_part(part, at=at)
-        except NodeUnreachable as silent:
-            log.info("node %s: tidying goes on later: %s", node.name, silent.cause)
-            return
-        except NodeError as refused:
-            log.warning("node %s: %s is not tidied: %s", node.name, part, refused.cause)
+    settled = []
+    try:
+        for part in parts:
+            if _tidied(part, at=at):
+                settled.append(part.pk)
+    except NodeUnreachable as silent:
+        log.info("node %s: tidying goes on later: %s", node.name, silent.cause)
+    finally:
+        Part.objects.filter(pk__in=settled).update(settled_at=at)
 
 
-def _tidy_part(part: Part, *, at: datetime) -> None:
+def _tidied(part: Part, *, at: datetime) -> bool:
+    """True when nothing more is to be asked of the part's node."""
+    try:
+        return _tidy_part(part, at=at)
+    except NodeRefused as refused:
+        log.warning("%s is not tidied: %s", part, refused.cause)
+        return False
+
+
+def _tidy_part(part: Part, *, at: datetime) -> bool:
     if part.started_at is not None and not finishing.keep_logs(part):
-        return
-    settle = not part.leases.filter(state=Lease.State.RELEASING).exists()
+        return False
+    settle = all(lease.state != Lease.State.RELEASING for lease in part.leases.all())
     try:
         answer = runs.clean(part.node, part.attempt.run_id, settle=settle)
     except NodeRefused:
         # The node has no trace of the run: its cards are judged by what the probe saw since.
         answer = {"cards": _seen_clean(part)}
+    if settle:
+        return True
     free_clean_cards(part, answer.get("cards"), at=at)
     for lease in part.leases.filter(state=Lease.State.RELEASING):
         _give_up_on(lease, part, answer, at=at)
-    if settle:
-        Part.objects.filter(pk=part.pk).update(settled_at=at)
+    return False
 
 
 def _seen_clean(part: Part) -> dict[str, dict[str, bool]]:
