@@ -1,5 +1,6 @@
 """Asking nodes: one kept connection, many questions, and what happens when it breaks."""
 
+import json
 import os
 import signal
 import threading
@@ -187,7 +188,10 @@ def test_a_restarted_machine_is_reached_again(own_demo):
     assert ask_until_heard(node, "hello")["root"] == node.root
 
 
-def test_a_dead_node_holds_no_thread(machine):
+def test_a_dead_node_holds_no_thread_and_is_not_tried_at_every_question(machine, monkeypatch):
+    tries: list[Node] = []
+    right = channel.open_speaker
+    monkeypatch.setattr(channel, "open_speaker", lambda node: (tries.append(node), right(node))[1])
     node = machine.node(port=free_port())
     with pytest.raises(NodeUnreachable, match="refused"):
         ask(node)
@@ -197,7 +201,9 @@ def test_a_dead_node_holds_no_thread(machine):
         errors = list(pool.map(lambda _: _error_of(node), range(200)))
 
     assert all(isinstance(error, NodeUnreachable) for error in errors)
-    assert time.monotonic() - begun < 2
+    took_s = time.monotonic() - begun
+    assert took_s < 2
+    assert len(tries) <= 1 + took_s / 0.4
 
 
 def test_a_node_that_swallows_connections_is_waited_for_three_seconds_once(monkeypatch):
@@ -317,6 +323,21 @@ def test_a_node_of_another_portal_stops_all_traffic(machine, settings):
         ask(node)
 
     until(lambda: "belongs to" in Node.objects.get(pk=node.pk).alarm, what="the alarm is set")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_runner_that_says_whose_the_node_is_before_hello_stops_all_traffic(demo, monkeypatch):
+    refusal = {"code": "owned_by_other", "class": "foreign", "cause": "Not ours.", "next_step": "x"}
+    line = json.dumps({"id": None, "error": refusal})
+    monkeypatch.setattr(ship, "runner_command", lambda *_, **__: f"echo '{line}'")
+    monkeypatch.setattr(channel, "FIRST_WAIT_S", 0.0)
+    node = demo.node(pk=None)
+    node.save()
+
+    with pytest.raises(NodeUnreachable, match="is being connected to"):
+        ask(node)
+
+    until(lambda: Node.objects.get(pk=node.pk).alarm == "Not ours.", what="the alarm is set")
 
 
 def test_a_run_is_started_once_wherever_the_cable_was_cut(machine: Machine, proxy: Proxy, tmp_path):
