@@ -122,6 +122,12 @@ def end(job: Job, attempt: Attempt, *, at: datetime) -> bool:
     if not move(NODES, job, what.event, at=at, note=what.note, attempt=attempt.number):
         return False
     Attempt.objects.filter(pk=attempt.pk).update(ended_at=at, outcome=what.outcome, note=what.note)
+    _tell(job, attempt, what, at=at)
+    return True
+
+
+def _tell(job: Job, attempt: Attempt, what: outcomes.Outcome, *, at: datetime) -> None:
+    """What follows an end: what the system did to the work is noted, who waits again is seen."""
     if what.event not in (JobEvent.COMPLETE, JobEvent.FAIL):
         audit.note(
             NODES,
@@ -137,7 +143,6 @@ def end(job: Job, attempt: Attempt, *, at: datetime) -> bool:
         Job.objects.filter(pk=job.pk).update(reasons=told)
     if what.event == JobEvent.AGAIN:
         hints.cycle_soon(f"job {job.pk} waits again")
-    return True
 
 
 def _too_often(job: Job, attempt: Attempt) -> bool:
