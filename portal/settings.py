@@ -173,5 +173,6 @@ LOGGING = {
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": env.str("GANGWAY_LOG_LEVEL", default="INFO")},
-    "loggers": {"paramiko": {"level": "WARNING"}},
+    # Its threads print tracebacks for machines that left; ours say it in a sentence.
+    "loggers": {"paramiko": {"level": "CRITICAL"}},
 }

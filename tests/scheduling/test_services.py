@@ -1,6 +1,7 @@
 """What a person may do to jobs, teams and quotas: what follows, what is refused, what is noted."""
 
 import pytest
+from django.core.management import CommandError, call_command
 
 from nodes import clock
 from nodes.models import Node, Wake
@@ -154,3 +155,12 @@ def test_what_an_operator_does_to_a_node_is_noted_with_the_reason(root):
         ("clear alarm", "reinstalled"),
         ("cordon", "new fans"),
     }
+
+
+def test_an_alarm_is_cleared_on_the_command_line_with_a_reason(shop, capsys):
+    builders.node("a", alarm="The host key changed.")
+    call_command("clear_alarm", "a", reason="reinstalled")
+    assert Node.objects.get().alarm == ""
+    assert "The host key changed." in capsys.readouterr().out
+    with pytest.raises(CommandError, match="Known: a"):
+        call_command("clear_alarm", "b", reason="?")
