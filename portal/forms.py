@@ -80,7 +80,10 @@ class OrderForm:
             if not equals:
                 self.errors[name] = f"Line {number} has no “=”: write NAME=value."
                 continue
-            pairs[key.strip()] = self._value(name, number, value)
+            key = key.strip()
+            if key in pairs:
+                self.errors[name] = f"Line {number} gives {key[:80]} a second time; keep one."
+            pairs[key] = self._value(name, number, value)
         return pairs
 
     def _value(self, name: str, number: int, value: str) -> str:
@@ -99,7 +102,8 @@ class OrderForm:
 def typed(sent: Mapping[str, str], choices: Mapping[str, Choices]) -> OrderForm:
     """A form as the browser sent it: line ends are made \\n, a missing check box is off."""
     values = {name: sent.get(name, "").replace("\r\n", "\n") for name in NAMES}
-    return OrderForm(values, choices, key=sent.get("key", "")[:64] or uuid.uuid4().hex)
+    key = sent.get("key", "").replace("\0", "")[:64]
+    return OrderForm(values, choices, key=key or uuid.uuid4().hex)
 
 
 def blank(choices: Mapping[str, Choices]) -> OrderForm:

@@ -1,10 +1,12 @@
 """Against guessing passwords: tries are counted before the password is looked at.
 
 Counters live in the cache for ``WINDOW_S``. The limit for a name at one address is low, that for
-a name from everywhere is higher, so that a stranger cannot easily lock somebody out.
+a name from everywhere is higher, and a try over an earlier limit does not reach the later ones:
+one address alone cannot lock somebody out everywhere.
 """
 
 import hashlib
+import unicodedata
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -36,7 +38,7 @@ class _Counter:
 def admit(username: str, address: str) -> None:
     """Count one try. Raises Throttled when there were too many, CannotCount without the cache."""
     try:
-        over = [c for c in _counters(username, address) if _count(c.key) > c.limit]
+        over = any(_count(c.key) > c.limit for c in _counters(username, address))
     except RedisError as gone:
         raise CannotCount(
             "Sign-in by password is not possible just now.",
@@ -48,18 +50,20 @@ def admit(username: str, address: str) -> None:
 
 def forgive(username: str, address: str) -> None:
     """The password was right: the tries for this name were no guesses, one of the address's not."""
-    pair, name, of_address = _counters(username, address)
+    of_address, pair, name = _counters(username, address)
     cache.delete_many([pair.key, name.key])
     with suppress(ValueError):  # expired meanwhile
         cache.decr(of_address.key)
 
 
 def _counters(username: str, address: str) -> tuple[_Counter, ...]:
-    name = hashlib.sha256(username.lower().encode()).hexdigest()[:32]
+    """From the widest to the narrowest; all spellings that sign-in takes for one name are one."""
+    plain = unicodedata.normalize("NFKC", username).strip().casefold()
+    name = hashlib.sha256(plain.encode()).hexdigest()[:32]
     return (
+        _Counter(f"guess:@{address}", PER_ADDRESS),
         _Counter(f"guess:{name}:{address}", PER_NAME_AND_ADDRESS),
         _Counter(f"guess:{name}", PER_NAME),
-        _Counter(f"guess:@{address}", PER_ADDRESS),
     )
 
 

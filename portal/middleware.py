@@ -1,12 +1,14 @@
 """What holds for every answer: where it may load from, who must sign in, how a refusal looks.
 
-Order in settings: ContentPolicy first, SignInRequired after authentication, Refusals last.
+Order in settings: ContentPolicy first, NoNul before sessions, SignInRequired after
+authentication, Refusals last.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 from django.contrib.auth.middleware import LoginRequiredMiddleware
+from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
@@ -33,6 +35,22 @@ class ContentPolicy:
         response = self.get_response(request)
         response.headers.setdefault("Content-Security-Policy", POLICY)
         return response
+
+
+class NoNul:
+    """Refuses an address with a NUL byte, which the database takes nowhere.
+
+    A cookie with one is none of ours. The API names the parameter itself, forms name the field.
+    """
+
+    def __init__(self, get_response: Next) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        request.COOKIES = {k: v for k, v in request.COOKIES.items() if "\0" not in v}
+        if "%00" in request.META.get("QUERY_STRING", "") and not request.path.startswith("/api/"):
+            raise BadRequest("The address contains a NUL byte.")
+        return self.get_response(request)
 
 
 class SignInRequired(LoginRequiredMiddleware):

@@ -24,7 +24,7 @@ def duration_s(value: Any) -> int:
         text = str(value).strip().lower()
         match = _DURATION.match(text)
         if text.isascii() and text.isdigit():
-            seconds = int(text[:12])
+            seconds = _whole(text)
         elif text and match and len(text) < 32:
             days, hours, minutes, rest = (int(part or 0) for part in match.groups())
             seconds = ((days * 24 + hours) * 60 + minutes) * 60 + rest
@@ -33,6 +33,12 @@ def duration_s(value: Any) -> int:
     if not 1 <= seconds <= 366 * 24 * 3600:
         raise ValueError(f"A duration of {seconds} s is outside 1 s to 366 days.")
     return seconds
+
+
+def _whole(digits: str) -> int:
+    """ASCII digits as a number; one beyond any limit here when there are very many."""
+    digits = digits.lstrip("0")
+    return int(digits or "0") if len(digits) <= 18 else 10**18
 
 
 _Reader = Callable[[str, Any], dict[str, Any]]
@@ -49,6 +55,13 @@ def _text(most: int, *, newlines: bool = False) -> _Reader:
             raise ValueError(f"{target} may not contain a line break.")
         return {target: value}
 
+    return read
+
+
+def _folder(target: str, value: Any) -> dict[str, Any]:
+    read = _text(4096, newlines=True)(target, value)
+    if value and not value.startswith("/"):
+        raise ValueError(f"{value[:80]!r} is not a full path on the node. Begin it with a slash.")
     return read
 
 
@@ -77,7 +90,7 @@ def _command(target: str, value: Any) -> dict[str, Any]:
 def _count(least: int, most: int, scale: int = 1) -> _Reader:
     def read(target: str, value: Any) -> dict[str, Any]:
         if isinstance(value, str) and value.isascii() and value.strip().isdigit():
-            value = int(value[:12])
+            value = _whole(value.strip())
         if isinstance(value, int) and abs(value) > 10**18:
             raise ValueError(f"A number from {least} to {most} is needed.")
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -164,7 +177,7 @@ FIELDS: dict[str, tuple[str, _Reader]] = {
     "pool": ("pool", _text(63)),
     "name": ("name", _text(200)),
     "command": ("command", _command),
-    "workdir": ("workdir", _text(4096, newlines=True)),
+    "workdir": ("workdir", _folder),
     "env": ("env", _env),
     "gpus": ("gpus", _count(1, 100_000)),
     "nodes": ("nodes", _count(1, 10_000)),

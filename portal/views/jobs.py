@@ -113,16 +113,17 @@ def job_log(request: HttpRequest, job_id: int) -> HttpResponse:
     raw = "raw" in request.GET
     if raw:
         offset = -RAW_MAX_BYTES
-    piece = logs.read(job, attempt=attempt, rank=rank, offset=offset)
+    piece = first = logs.read(job, attempt=attempt, rank=rank, offset=offset)
     data = bytearray(piece.data)
-    while raw and piece.data and not piece.ended and piece.next_offset < piece.size:
+    # Up to the size it had when asked: a job may write faster than its log is read.
+    while raw and piece.data and not piece.ended and piece.next_offset < first.size:
         piece = logs.read(job, attempt=attempt, rank=rank, offset=piece.next_offset)
         data += piece.data
     return HttpResponse(
         bytes(data),
         content_type="text/plain; charset=utf-8",
         headers={
-            "X-Offset": str(piece.offset),
+            "X-Offset": str(first.offset),
             "X-Next-Offset": str(piece.next_offset),
             "X-Size": str(piece.size),
             "X-Ended": "1" if piece.ended else "0",
@@ -136,7 +137,7 @@ def find(request: HttpRequest) -> HttpResponse:
     """A number leads to the job, a name to the node; anything else to the list of jobs."""
     wanted = request.GET.get("q", "").strip().lstrip("#")
     number = _number(wanted)
-    if number is not None:
+    if number is not None and number >= 0:
         return redirect("job-detail", number)
     if wanted and Node.objects.filter(name=wanted).exists():
         return redirect("node-detail", wanted)

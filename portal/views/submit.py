@@ -40,7 +40,7 @@ def _show(
         "form": form,
         "floor": drawn,
         "shares": shares(roles_of(request).member_of, drawn),
-        "copied": request.GET.get("from", ""),
+        "copied": _copied(request),
     }
     response = page_or_part(request, "jobs/new", context)
     if status != 200:
@@ -85,7 +85,9 @@ def _order(request: HttpRequest, form: forms.OrderForm) -> orders.JobOrder:
 
 def _foreign_team(request: HttpRequest, name: str) -> dict[str, str]:
     """A team that is not the person's is told like one that does not exist."""
-    team_id = Team.objects.filter(name=name).values_list("pk", flat=True).first()
+    # The database takes no NUL, and no team has one.
+    names = [] if "\0" in name else [name]
+    team_id = Team.objects.filter(name__in=names).values_list("pk", flat=True).first()
     if team_id is not None and roles_of(request).may_submit(team_id):
         return {}
     return {"team": f"You are in no team {name!r}." if name else "Choose the team to charge."}
@@ -111,10 +113,16 @@ def _choices(request: HttpRequest, drawn: floor.Floor) -> dict[str, form_fields.
 def _prefilled(request: HttpRequest, choices: dict[str, form_fields.Choices]) -> forms.OrderForm:
     """The form for ``?from=<id>`` (a job the person sees), with single changes beside it."""
     changes = {name: text for name, text in request.GET.dict().items() if name in form_fields.NAMES}
-    wanted = request.GET.get("from", "")
-    if wanted.isascii() and wanted.isdigit() and len(wanted) < 19:
-        job = queries.job(roles_of(request).viewer, int(wanted))
+    wanted = _copied(request)
+    if wanted is not None:
+        job = queries.job(roles_of(request).viewer, wanted)
         return forms.copied(job, choices, changes)
     form = forms.blank(choices)
     form.values |= changes
     return form
+
+
+def _copied(request: HttpRequest) -> int | None:
+    """The number in ``?from=``; None for anything else."""
+    wanted = request.GET.get("from", "")
+    return int(wanted) if wanted.isascii() and wanted.isdigit() and len(wanted) < 19 else None

@@ -104,6 +104,31 @@ def test_lists_cannot_be_searched_through_to_foreign_rows(theirs, carol, client_
         assert b">bob<" not in answer.content and b">speech<" not in answer.content
 
 
+@pytest.mark.parametrize(
+    "asked", ["password__startswith=", "auth_token_set__digest__gt=", "is_superuser=False"]
+)
+def test_no_list_answers_questions_about_columns_that_it_does_not_show(
+    asked, alice, carol, root, client_of
+):
+    for user in (carol, root):
+        answer = client_of(user).get(f"/admin/auth/user/?{asked}{alice.password[:9]}")
+        assert answer.status_code == 400
+    answer = client_of(root).get("/admin/nodes/node/?private_key__startswith=g")
+    assert answer.status_code == 400
+
+
+def test_a_filter_beside_a_list_still_filters(theirs, shop, root, client_of):
+    speech = shop.teams["speech"].pk
+    found = rows(client_of(root).get(f"{ADMIN}/member/?team__id__exact={speech}"))
+    assert found and all(member.team_id == speech for member in found)
+
+
+@pytest.mark.parametrize("chosen", ["abc", "\0", "-1", "1.5"])
+def test_a_bulk_action_on_no_id_is_refused(chosen, carol, client_of):
+    action = {"action": "delete_selected", "_selected_action": chosen, "post": "yes"}
+    assert client_of(carol).post(f"{ADMIN}/member/", action).status_code == 400
+
+
 def test_a_lead_deals_out_what_the_own_team_has(below, shop, carol, client_of):
     client = client_of(carol)
     client.post(f"{ADMIN}/quota/add/", {"team": below[0].pk, "nominal_milli": 6000})

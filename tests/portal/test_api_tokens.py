@@ -86,6 +86,20 @@ def test_guessing_is_stopped_before_the_password_is_looked_at(alice):
     assert elsewhere.status_code == 201
 
 
+def test_one_address_alone_locks_nobody_out_everywhere(alice):
+    for _ in range(guard.PER_NAME + 5):
+        door().post("tokens", {**SIGN_IN, "password": "wrong"})
+    elsewhere = door(REMOTE_ADDR="10.9.9.9").post("tokens", SIGN_IN)
+    assert elsewhere.status_code == 201
+
+
+def test_all_spellings_of_a_name_share_its_tries(alice, client):
+    for number in range(guard.PER_NAME_AND_ADDRESS):
+        spelt = " " * number + "\uff41LICE"
+        client.post("/signin/", {"username": spelt, "password": "wrong"})
+    refused(door().post("tokens", SIGN_IN), 429, "too_many_tries")
+
+
 def test_the_right_password_forgives_the_tries_before_it(alice):
     for _ in range(3):
         for _ in range(guard.PER_NAME_AND_ADDRESS - 1):

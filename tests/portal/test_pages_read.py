@@ -7,6 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from nodes import reads
 from portal.views import health
 from tests import builders
 from tests.portal import story
@@ -158,6 +159,45 @@ def test_find_leads_to_the_job_or_the_node(job, alice, client_of):
     assert client.get("/find/", {"q": "h01"})["Location"] == "/nodes/h01/"
     nothing = client.get("/find/", {"q": "<script>"})
     assert nothing.status_code == 400 and b"<script>" not in nothing.content
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/find/?q=%00", "/find/?q=a%00", "/jobs/?whose=%00", "/jobs/new/?from=%00", "/?x=%00",
+        "/admin/autocomplete/?term=%00&app_label=scheduling&model_name=member&field_name=user",
+    ],
+)  # fmt: skip
+def test_an_address_with_a_nul_is_refused(path, floor, carol, client_of):
+    assert client_of(carol).get(path).status_code == 400
+
+
+@pytest.mark.parametrize("number", ["-5", "-0", "1.5", "\u0661", "9" * 30])
+def test_what_is_no_number_of_a_job_leads_to_none(number, floor, alice, client_of):
+    client = client_of(alice)
+    assert client.get("/find/", {"q": number}).status_code in (302, 400)
+    assert client.get("/jobs/new/", {"from": number}).status_code == 200
+
+
+def test_a_cookie_with_a_nul_is_no_session(client, db):
+    client.cookies["sessionid"] = "abcdefgh\0ijklmnop"
+    assert client.get("/")["Location"].startswith("/signin/")
+
+
+def test_the_whole_log_ends_although_the_job_writes_on(job, alice, client_of, monkeypatch):
+    size = 100_000
+
+    def tail(node, run_id, *, rank, offset, limit, fresh=False):
+        """Grows faster than it is read."""
+        nonlocal size
+        at = max(size + offset, 0) if offset < 0 else offset
+        size += 2 * limit
+        assert size < 10_000_000, "read on for ever"
+        return b"x" * limit, at, size
+
+    monkeypatch.setattr(reads, "tail", tail)
+    answer = client_of(alice).get(f"/jobs/{job.pk}/log", {"raw": "1"})
+    assert len(answer.content) >= 100_000 and answer["X-Offset"] == "0"
 
 
 def test_nothing_on_any_page_is_inline_or_from_elsewhere(job, alice, root, client_of):

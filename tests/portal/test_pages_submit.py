@@ -117,6 +117,9 @@ def test_a_link_may_change_single_fields_of_a_copy(nodes, alice, client_of):
         ({"team": ""}, "team", "Choose the team"),
         ({"team": "speech"}, "team", "no team"),
         ({"team": "nowhere"}, "team", "no team"),
+        ({"team": "a\0"}, "team", "no team"),
+        ({"workdir": "data/vit"}, "workdir", "full path"),
+        ({"env": "A=1\nB=2\nA=3"}, "env", "Line 3 gives A a second time"),
         ({"pool": "nowhere"}, "pool", "no pool"),
         ({"env": "NOT A PAIR"}, "env", "Line 1 has no"),
         ({"env": "1X=2"}, "env", "not a name"),
@@ -162,6 +165,11 @@ def test_a_double_submit_lands_on_the_same_job(nodes, alice, client_of):
     first, second = client.post("/jobs/new/", form), client.post("/jobs/new/", form)
     assert first["Location"] == second["Location"]
     assert Job.objects.count() == 1
+
+
+def test_a_key_with_a_nul_is_a_key_all_the_same(nodes, alice, client_of):
+    pages = [client_of(alice).post("/jobs/new/", sent(key="a\0b")) for _ in range(2)]
+    assert pages[0]["Location"] == pages[1]["Location"]
 
 
 def test_a_key_is_each_persons_own(nodes, alice, bob, client_of):

@@ -51,7 +51,8 @@ def test_a_field_that_is_not_built_yet_is_refused_and_null_is_nothing(field):
         ("env", {"A": "x\0"}), ("env", {"": "x"}), ("env", {"A\n": "x"}),
         ("env", {"A": "x" * (121 * 1024)}), ("labels", {"fabric": None}),
         ("time_limit", "soon"), ("time_limit", 0), ("time_limit", "9999d"), ("time_limit", ""),
-        ("name", "a\nb"), ("name", "x" * 201), ("workdir", "/a\0"),
+        ("name", "a\nb"), ("name", "x" * 201), ("workdir", "/a\0"), ("workdir", "data/vit"),
+        ("workdir", "~/vit"),
         ("launch", "everywhere"), ("requeue", "yes"), ("checkpoint", {"signal": "KILL"}),
         ("checkpoint", {"grace_s": 0}), ("checkpoint", {"grace": 5}), ("checkpoint", 5),
         ("checkpoint", {"interval_s": 600}),
@@ -96,3 +97,13 @@ def test_whatever_is_sent_is_an_order_or_a_refusal_naming_fields(fields):
         assert all(refusal.fields.values())
     else:
         assert order.gpus >= 1
+
+
+@pytest.mark.parametrize("typed", ["16", " 16", "            16", "00000000000016"])
+def test_a_number_is_read_whole_however_it_was_typed(typed):
+    assert parse(LEAST | {"gpus": typed}).gpus == 16
+
+
+def test_a_number_of_many_digits_is_refused_and_not_cut():
+    assert "gpus" in refused(gpus="1" + "0" * 12)
+    assert duration_s("0000000000090") == 90
