@@ -6,6 +6,7 @@ To add one: read it here by its GANGWAY_ name, add its line to docs/configuratio
 """
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,8 @@ STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STATIC_ROOT = BASE_DIR / "staticfiles"
 WHITENOISE_USE_FINDERS = True
+# Files are found where they lie; a folder of collected ones is optional.
+warnings.filterwarnings("ignore", message="No directory at", category=UserWarning)
 WHITENOISE_AUTOREFRESH = DEBUG
 
 REST_FRAMEWORK = {

@@ -83,7 +83,9 @@ def test_durations_are_seconds_or_words(text, seconds):
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    lambda inner: (
+        st.none() | st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 
