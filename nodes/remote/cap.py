@@ -44,9 +44,10 @@ class LogCap:
 
     def trim(self, rank: Rank) -> None:
         log = self.paths.folder / rank.log
-        if log.stat().st_blocks * 512 <= self.limit:
+        found = log.lstat()
+        if found.st_blocks * 512 <= self.limit:
             return
-        end = (log.stat().st_size - self.limit // 2) // 4096 * 4096
+        end = (found.st_size - self.limit // 2) // 4096 * 4096
         punch(log, self.head, end - self.head)
         self.gaps[str(rank.rank)] = [self.head, end]
         write_json(self.paths.gap, {"gaps": self.gaps})
@@ -54,7 +55,7 @@ class LogCap:
 
 def punch(log: Path, offset: int, length: int) -> None:
     """Give back the blocks of [offset, offset + length); OSError where that is not possible."""
-    fd = os.open(str(log), os.O_WRONLY | os.O_CLOEXEC)
+    fd = os.open(str(log), os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         mode = KEEP_SIZE | PUNCH_HOLE
         if LIBC.fallocate(fd, mode, ctypes.c_int64(offset), ctypes.c_int64(length)) != 0:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import time
 
-from . import report, tree
+from . import facts, report, tree
 from .detach import detached
-from .files import link_json, read_json
+from .files import link_json
 from .gate import gated
 from .keeper import Keeper
 from .node import Node
@@ -33,7 +33,7 @@ def go(node: Node, args: Args) -> Steps:
     """Start a prepared run, once however often it is asked; answers when it has started."""
     paths = node.root.run(run_id(args))
     until_s = time.monotonic() + START_LIMIT_S
-    if read_json(paths.claim) is None:
+    if facts.read(paths.claim) is None:
         ready = start_keeper(node, paths)
         try:
             yield Wait(until_s, ready)
@@ -59,7 +59,7 @@ def go(node: Node, args: Args) -> Steps:
 
 def start_keeper(node: Node, paths: RunPaths) -> int:
     """Fork a keeper for the run; the returned pipe ends when it has started or lost the claim."""
-    order = read_json(paths.order)
+    order = facts.read(paths.order)
     # an order of an earlier boot does not count: its claim may have been lost with the power
     if order is None or order["boot_id"] != node.boot:
         raise Refusal(
@@ -73,8 +73,9 @@ def start_keeper(node: Node, paths: RunPaths) -> int:
 
     def keep() -> None:
         fact = {"claim": "start", "boot_id": node.boot, "pid": os.getpid()}
-        if link_json(paths.claim, dict(fact, start=tree.start_of(os.getpid()))):
-            Keeper(paths, order, node.bin_dir, node.boot).keep(writer)
+        claim = dict(fact, start=tree.start_of(os.getpid()))
+        if link_json(paths.claim, claim):
+            Keeper(paths, order, claim, node.bin_dir).keep(writer)
 
     detached(keep, "gangway-keeper", paths.keeper_log, keep=[writer])
     os.close(writer)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, Generator, List, Optional
 
-from . import tree
-from .files import read_json, write_json
+from . import facts, tree
+from .files import write_json
 from .node import Node
 from .paths import RunPaths
 from .report import Report
@@ -49,7 +49,7 @@ def card_state(run: str, seen: Dict[int, int], baseline_mib: int, card: Optional
 
 def card_states(node: Node, paths: RunPaths) -> Generator[Wait, None, Dict[str, Fact]]:
     """The state of each card of a run's order, from the warm child."""
-    order = read_json(paths.order) or {}
+    order = facts.read(paths.order) or {}
     uuids = order.get("cards", [])
     if not uuids:
         return {}

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import List
 
-from .files import read_json
+from . import facts
 from .paths import RunPaths
 
 YES, NO, WRONG = 0, 1, 2
@@ -32,7 +32,7 @@ def main(words: List[str]) -> int:
 
 def stopping(folder: Path) -> int:
     paths = RunPaths(folder.parent.parent, folder.name)
-    fact = read_json(paths.stopping)
+    fact = facts.read(paths.stopping)
     if fact is None:
         return NO
     left_s = max(0.0, fact["kill_at_s"] - time.monotonic())

@@ -13,11 +13,12 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from . import cap, launch, outcome, tree
+from . import cap, facts, launch, outcome, tree
 from .detach import become_subreaper, note
-from .files import link_json, read_json, sync, write_json
+from .files import Fact, sync, write_json
 from .outcome import Exit
 from .paths import RunPaths
+from .record import Record
 from .stopping import Stopping
 from .watchful import Seen
 
@@ -27,8 +28,10 @@ TICK_S = 0.08
 class Keeper:
     """Runs the command of one claimed run; `keep` returns when nothing of it is alive."""
 
-    def __init__(self, paths: RunPaths, order: Dict[str, Any], bin_dir: Path, boot: str) -> None:
-        self.paths, self.order, self.bin_dir, self.boot = paths, order, bin_dir, boot
+    def __init__(self, paths: RunPaths, order: Fact, claim: Fact, bin_dir: Path) -> None:
+        self.paths, self.order, self.bin_dir = paths, order, bin_dir
+        self.record = Record(paths, order, claim)
+        self.boot = claim["boot_id"]
         self.ranks: List[launch.Rank] = []
         self.exits: Dict[int, Exit] = {}
         self.childless = False
@@ -49,6 +52,7 @@ class Keeper:
             self.enforce()
             signal.sigtimedwait({signal.SIGCHLD}, TICK_S)
             self.reap()
+            self.record.hold(self.started())
             self.obey()
             self.judge()
         self.finish()
@@ -78,7 +82,7 @@ class Keeper:
             self.own_end = True
             self.stopping.begin(None, 0.0, "KILL")
 
-    def started(self) -> Dict[str, Any]:
+    def started(self) -> Fact:
         return {
             "boot_id": self.boot,
             "started_at_s": self.started_at_s,
@@ -123,13 +127,13 @@ class Keeper:
         """The order in this file if it is another one than last time."""
         try:
             found = path.stat()
-        except FileNotFoundError:
+        except OSError:
             return None
         stamp = (found.st_ino, found.st_mtime_ns)
         if self.orders.get(path) == stamp:
             return None
         self.orders[path] = stamp
-        return read_json(path)
+        return facts.read(path)
 
     def ranks_over(self) -> bool:
         return self.all_left() or any(e.failed() for e in self.exits.values())
@@ -152,8 +156,9 @@ class Keeper:
     def finish(self) -> None:
         """Write how it ended; a full disk only delays it, for silence would lose the exit code."""
         while True:
+            self.record.hold(self.started())
             try:
-                link_json(self.paths.ended, self.ended())
+                self.record.close(self.ended())
                 sync(self.paths.ended)
                 return
             except OSError:

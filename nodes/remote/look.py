@@ -10,8 +10,8 @@ import os
 import time
 from typing import Any, Dict, List, Optional, Tuple
 
-from . import launch, machine, report
-from .files import read_json
+from . import facts, launch, machine, report
+from .files import open_regular
 from .gate import gated
 from .node import Node
 from .paths import RunPaths
@@ -62,7 +62,7 @@ def tail(node: Node, args: Args) -> Answer:
     rank = integer(args, "rank", 0, 0)
     offset = integer(args, "offset", -(1 << 62), 0)
     limit = min(integer(args, "limit", 0, MAX_CHUNK), MAX_CHUNK)
-    order = read_json(paths.order)
+    order = facts.read(paths.order)
     if order is None:
         raise Refusal(
             "unknown_run",
@@ -71,7 +71,7 @@ def tail(node: Node, args: Args) -> Answer:
             "Ask the node the run was placed on.",
         )
     data, offset, size = chunk(paths, order, rank, offset, limit)
-    gaps = (read_json(paths.gap) or {}).get("gaps", {})
+    gaps = (facts.read(paths.gap) or {}).get("gaps", {})
     return {
         "data": base64.b64encode(data).decode("ascii"),
         "offset": offset,
@@ -107,8 +107,8 @@ def chunk(
 
 
 def opened(paths: RunPaths, rank: int, several: int) -> Optional[int]:
-    """The log, or None as long as nothing was started."""
+    """The log, or None where there is none: nothing was started, or the job took it away."""
     try:
-        return os.open(str(paths.log(rank, several > 1)), os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+        return open_regular(paths.log(rank, several > 1))
+    except OSError:
         return None

@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional
 
+from .files import open_regular
+
 OOM_WORDS = (b"CUDA out of memory", b"torch.OutOfMemoryError", b"torch.cuda.OutOfMemoryError")
 TAIL_BYTES = 65536
 
@@ -66,7 +68,7 @@ def ran_out_of_memory(exits: List[Exit], logs: List[Path], kills_before: Optiona
 
 def tail_of(log: Path) -> bytes:
     try:
-        with log.open("rb") as file:
+        with os.fdopen(open_regular(log), "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
             return file.read(TAIL_BYTES)
     except OSError:

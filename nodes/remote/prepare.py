@@ -12,8 +12,8 @@ import socket
 from pathlib import Path
 from typing import Any, Dict, Generator, List
 
-from . import environment, launch, report
-from .files import read_json, write_bytes, write_json
+from . import environment, facts, launch, report
+from .files import write_bytes, write_json
 from .gate import SLACK_MIB
 from .machine import disk_gib
 from .node import Node
@@ -29,7 +29,7 @@ def prepare(node: Node, args: Args) -> Steps:
     """Check and write the order; asked again it does so again, until the run is claimed."""
     order = checked(args)
     paths = node.root.run(order["run"])
-    if read_json(paths.claim) is not None:
+    if facts.read(paths.claim) is not None:
         answer: Answer = {"boot_id": node.boot, "cards": {}, "report": report.of(paths, node.boot)}
         return answer
     check_user(order, paths)

@@ -11,8 +11,8 @@ import base64
 import time
 from typing import Any, Dict, Optional
 
-from . import tree
-from .files import link_json, read_json, size_of
+from . import facts, tree
+from .files import link_json, read_regular, size_of
 from .paths import RunPaths
 from .watchful import recorded
 
@@ -23,14 +23,14 @@ Report = Dict[str, Any]
 
 def of(paths: RunPaths, boot: str) -> Report:
     """The report of a run that has a folder here; state "unknown" where nothing was written."""
-    ended = read_json(paths.ended)
+    ended = facts.read(paths.ended)
     if ended is not None:
         return end_report(paths, ended)
-    claim = read_json(paths.claim)
+    claim = facts.read(paths.claim)
     if claim is None:
-        order = read_json(paths.order)
+        order = facts.read(paths.order)
         if order is None:
-            return blank(paths, "unknown", 0, boot)
+            return without_record(paths, boot)
         return blank(paths, "prepared", SEQ["prepared"], order["boot_id"])
     if claim["claim"] == "refused":
         refused = blank(paths, "refused", SEQ["refused"], claim["boot_id"])
@@ -39,6 +39,14 @@ def of(paths: RunPaths, boot: str) -> Report:
     if claim["boot_id"] == boot and tree.is_alive(claim["pid"], claim["start"]):
         return running(paths, claim)
     return unsupervised(paths, claim, boot)
+
+
+def without_record(paths: RunPaths, boot: str) -> Report:
+    """No word of it in its folder: unknown, unless the folder was taken away while it ran."""
+    alive = len(tree.marked(str(paths.folder))) if paths.live.exists() else 0
+    if alive == 0:
+        return blank(paths, "unknown", 0, boot)
+    return dict(blank(paths, "unsupervised", 4, boot), alive=alive)
 
 
 def blank(paths: RunPaths, state: str, seq: int, boot: Optional[str]) -> Report:
@@ -66,7 +74,7 @@ def blank(paths: RunPaths, state: str, seq: int, boot: Optional[str]) -> Report:
 
 
 def running(paths: RunPaths, claim: Dict[str, Any]) -> Report:
-    started = read_json(paths.started)
+    started = facts.read(paths.started)
     if started is None:
         return blank(paths, "prepared", SEQ["prepared"], claim["boot_id"])
     report = blank(paths, "started", SEQ["started"], claim["boot_id"])
@@ -91,7 +99,7 @@ def end_report(paths: RunPaths, ended: Dict[str, Any]) -> Report:
     for name in ("stop_reason", "exit_before_term", "oom"):
         report[name] = ended[name]
     report["ranks"] = ended["exits"] or report["ranks"]
-    report["cards"] = (read_json(paths.gate) or {}).get("cards")
+    report["cards"] = (facts.read(paths.gate) or {}).get("cards")
     report["head"] = head_of(paths, ended)
     report["alive"] = 0
     return report
@@ -105,22 +113,22 @@ def head_of(paths: RunPaths, ended: Dict[str, Any]) -> Optional[str]:
     size = size_of(log)
     if size is None or size > HEAD_BYTES:
         return None
-    return base64.b64encode(log.read_bytes()[:HEAD_BYTES]).decode("ascii")
+    return base64.b64encode(read_regular(log, HEAD_BYTES)).decode("ascii")
 
 
 def unsupervised(paths: RunPaths, claim: Dict[str, Any], boot: str) -> Report:
     """The keeper is gone without a word: seq 4 while something is alive, 5 when nothing is."""
-    written = read_json(paths.ended)  # it may have ended between two looks
+    written = facts.read(paths.ended)  # it may have ended between two looks
     if written is not None:
         return end_report(paths, written)
     same_boot = claim["boot_id"] == boot
     alive = len(tree.of_run(str(paths.folder), 0, recorded(paths))) if same_boot else 0
-    started = read_json(paths.started) or {"started_at_s": None, "ranks": []}
-    stop = read_json(paths.stop) or {}
+    started = facts.read(paths.started) or {"started_at_s": None, "ranks": []}
+    stop = facts.read(paths.stop) or {}
     if alive == 0:
         end = unsupervised_end(claim, started, stop.get("reason"))
         link_json(paths.ended, end)
-        return end_report(paths, read_json(paths.ended) or end)
+        return end_report(paths, facts.read(paths.ended) or end)
     report = blank(paths, "unsupervised", 4, claim["boot_id"])
     fill_started(report, paths, started)
     report["stop_reason"] = stop.get("reason")

@@ -11,9 +11,9 @@ import os
 import time
 from typing import Any, Dict, Optional
 
-from . import report, warden
+from . import facts, report, warden
 from .claim import refuse
-from .files import read_json, write_json
+from .files import write_json
 from .gate import gated
 from .node import Node
 from .paths import RunPaths
@@ -31,9 +31,10 @@ def stop(node: Node, args: Args) -> Steps:
         "signal": signal_name(args),
         "asked_at_s": time.monotonic(),
     }
-    if read_json(paths.claim) is None:
-        refuse(paths, node.boot, order["reason"])
     found = report.of(paths, node.boot)
+    if facts.read(paths.claim) is None and found["state"] in ("unknown", "prepared"):
+        refuse(paths, node.boot, order["reason"])
+        found = report.of(paths, node.boot)
     if found["state"] in ("prepared", "started", "unsupervised") and found["seq"] != 5:
         write_stop(paths, order)
         if found["state"] == "unsupervised":
@@ -46,10 +47,11 @@ def stop(node: Node, args: Args) -> Steps:
 
 def write_stop(paths: RunPaths, order: Dict[str, Any]) -> None:
     """One order stands: a later stop can only shorten the deadline or strengthen the reason."""
+    paths.folder.mkdir(mode=0o700, exist_ok=True)
     folder = os.open(str(paths.folder), os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
-        write_json(paths.stop, merged(read_json(paths.stop), order))
+        write_json(paths.stop, merged(facts.read(paths.stop), order))
     finally:
         os.close(folder)
 

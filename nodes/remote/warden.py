@@ -12,9 +12,8 @@ import time
 from pathlib import Path
 from typing import List
 
-from . import report, tree
+from . import facts, report, tree
 from .detach import detached
-from .files import read_json
 from .paths import RunPaths
 from .stopping import Stopping
 from .watchful import recorded
@@ -52,7 +51,7 @@ def guard(paths: RunPaths, boot: str) -> None:
 
 def hear(stop: Path, stopping: Stopping, heard: int) -> int:
     stamp = stop.stat().st_mtime_ns
-    order = read_json(stop) if stamp != heard else None
+    order = facts.read(stop) if stamp != heard else None
     if order is not None:
         stopping.hear(order)
     return stamp

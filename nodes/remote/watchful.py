@@ -10,8 +10,8 @@ import os
 import time
 from typing import Dict, List
 
-from . import tree
-from .files import read_json, write_json
+from . import facts, tree
+from .files import write_json
 from .launch import Rank
 from .paths import RunPaths
 
@@ -46,8 +46,8 @@ class Seen:
 
 def recorded(paths: RunPaths) -> Dict[int, int]:
     """What the keeper saw last: pid -> start time, its ranks included."""
-    started = read_json(paths.started) or {}
+    started = facts.read(paths.started) or {}
     found = {rank["pid"]: rank["start"] for rank in started.get("ranks", [])}
-    seen = read_json(paths.seen) or {}
+    seen = facts.read(paths.seen) or {}
     found.update((int(pid), start) for pid, start in seen.get("processes", {}).items())
     return found
