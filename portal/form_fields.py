@@ -102,8 +102,8 @@ GROUPS = (
             Field("signal", "Signal that asks it to stop", "select", 4, default="TERM",
                   choices=tuple((name, f"SIG{name}") for name in SIGNALS)),
             Field(
-                "requeue", "Run again after a lost node or a preemption", "check", 8, default="on",
-                hint="Starts from the beginning unless the command resumes by itself.",
+                "requeue", "Try again when a placement does not start", "check", 8, default="on",
+                hint="A busy card, a full disk, a silent node. Else it ends as failed.",
             ),
         ),
     ),

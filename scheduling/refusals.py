@@ -35,7 +35,8 @@ def take(
         note = f"{refused[0][0].node.name}: {first}"
         if not move(LAUNCH, locked, JobEvent.REFUSE, at=at, note=note, attempt=attempt.number):
             return
-        final = any(refusal.kind == "job" for _, refusal in refused) and _no_other_node(locked)
+        its_own = any(refusal.kind == "job" for _, refusal in refused)
+        final = not locked.requeue or (its_own and _no_other_node(locked))
         Attempt.objects.filter(pk=attempt.pk).update(
             stop_reason=StopReason.WITHDRAW,
             stop_note=note,

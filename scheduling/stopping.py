@@ -70,7 +70,7 @@ def _stop(
         return False
     if not move(actor, job, JobEvent.STOP, at=at, note=note or reason, attempt=attempt.number):
         return False
-    again = reason not in (StopReason.CANCEL, StopReason.TIME_LIMIT)
+    again = job.requeue and reason not in (StopReason.CANCEL, StopReason.TIME_LIMIT)
     Attempt.objects.filter(pk=attempt.pk).update(
         stop_reason=reason,
         stop_note=note,

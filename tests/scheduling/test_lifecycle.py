@@ -117,6 +117,18 @@ def test_a_busy_node_is_left_out_and_the_job_waits_again(alice, node_side):
     assert state(job) == "PENDING"
 
 
+def test_a_job_that_wants_no_second_try_fails_with_the_first_refusal(alice, node_side):
+    builders.node("a")
+    builders.node("b")
+    node_side.refuses["a"] = node_side.refuses["b"] = ("card_busy", "node")
+    job, attempt = placed(alice, requeue=False)
+
+    launch.launch(attempt.pk)
+    launch.stop(attempt.pk)
+
+    assert state(job) == "FAILED"
+
+
 def test_a_job_that_never_gets_started_is_held_after_five_tries(alice, node_side):
     for name in "abcdef":
         builders.node(name)
