@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import environ
+from django.core.exceptions import ImproperlyConfigured
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
@@ -19,10 +20,17 @@ GANGWAY_HOME = Path(env.str("GANGWAY_HOME", default=str(BASE_DIR / ".gangway")))
 
 def left_by_make_up(name: str) -> dict[str, Any]:
     """Read a file of the portal's own folder; an absent one is an empty dictionary."""
+    path = GANGWAY_HOME / name
     try:
-        found: dict[str, Any] = json.loads((GANGWAY_HOME / name).read_text())
+        found = json.loads(path.read_text())
     except FileNotFoundError:
         return {}
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ImproperlyConfigured(
+            f"{path} is not the JSON object that make up wrote. Restore it from a backup."
+        )
     return found
 
 

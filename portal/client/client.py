@@ -12,7 +12,8 @@ from typing import Any, Self
 from urllib.parse import quote, urlencode
 
 from . import config
-from .connection import Connection
+from .connection import Connection, Reply
+from .errors import NoPortal
 
 API = "/api/v1"
 Json = dict[str, Any]
@@ -72,8 +73,8 @@ class Client:
         while cursor is not None:
             known = {**query, "limit": page, "cursor": cursor}
             found = self._get("/jobs?" + urlencode({k: v for k, v in known.items() if v}))
-            yield from found["results"]
-            cursor = found["next_cursor"]
+            yield from _results(found)
+            cursor = found.get("next_cursor")
 
     def explain(self, job_id: int) -> Json:
         """Why a job is where it is."""
@@ -81,7 +82,7 @@ class Client:
 
     def attempts(self, job_id: int) -> list[Json]:
         """The runs of a job."""
-        return list(self._get(f"/jobs/{job_id}/attempts")["results"])
+        return _results(self._get(f"/jobs/{job_id}/attempts"))
 
     def cancel(self, job_id: int, *, reason: str = "") -> Json:
         """End a job."""
@@ -121,11 +122,11 @@ class Client:
 
     def nodes(self) -> list[Json]:
         """All machines with their cards."""
-        return list(self._get("/nodes")["results"])
+        return _results(self._get("/nodes"))
 
     def teams(self) -> list[Json]:
         """The teams you may see."""
-        return list(self._get("/teams")["results"])
+        return _results(self._get("/teams"))
 
     def me(self) -> Json:
         """Whose token this is."""
@@ -133,7 +134,7 @@ class Client:
 
     def tokens(self) -> list[Json]:
         """Your tokens, without what would open the portal."""
-        return list(self._get("/tokens")["results"])
+        return _results(self._get("/tokens"))
 
     def create_token(self, name: str) -> Json:
         """A new token; its ``token`` is shown this once."""
@@ -144,9 +145,23 @@ class Client:
         self.connection.ask("DELETE", f"{API}/tokens/{quote(prefix, safe='')}")
 
     def _get(self, path: str) -> Json:
-        return dict(self.connection.ask("GET", API + path).json())
+        return _object(self.connection.ask("GET", API + path))
 
     def _post(self, path: str, body: Mapping[str, Any], key: str = "") -> Json:
         headers = {"Idempotency-Key": key or uuid.uuid4().hex}
         sent = json.dumps(body).encode()
-        return dict(self.connection.ask("POST", API + path, body=sent, headers=headers).json())
+        return _object(self.connection.ask("POST", API + path, body=sent, headers=headers))
+
+
+def _object(reply: Reply) -> Json:
+    found = reply.json()
+    if not isinstance(found, dict):
+        raise NoPortal(f"The answer ({reply.status}) is not a JSON object.")
+    return found
+
+
+def _results(found: Json) -> list[Json]:
+    results = found.get("results")
+    if not isinstance(results, list) or not all(isinstance(one, dict) for one in results):
+        raise NoPortal("The answer has no list of results.")
+    return results

@@ -15,7 +15,7 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from .errors import ClientError, Refused, Unreachable, Usage
+from .errors import ClientError, NoPortal, Refused, Unreachable, Usage
 
 PAUSE_S, PAUSE_MAX_S = 0.2, 2.0
 
@@ -29,14 +29,11 @@ class Reply:
     body: bytes
 
     def json(self) -> Any:
-        """The body as JSON. Raises ClientError if it is none."""
+        """The body as JSON. Raises NoPortal if it is none."""
         try:
             return json.loads(self.body)
-        except ValueError:
-            raise ClientError(
-                f"The answer ({self.status}) is not JSON.",
-                next_step="Check that the address is a Gangway portal: gangway login --url URL",
-            ) from None
+        except (ValueError, RecursionError):
+            raise NoPortal(f"The answer ({self.status}) is not JSON.") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +52,11 @@ class Connection:
     """To one portal, with one token (or none)."""
 
     def __init__(self, url: str, token: str, *, timeout_s: float, patience_s: float) -> None:
+        if not (token.isascii() and token.isprintable()):
+            raise Usage(
+                "The token has a character that no token has, such as a line break.",
+                next_step="Set GANGWAY_TOKEN anew, or: gangway login",
+            )
         self._at = parsed(url)
         self.url = url.rstrip("/")
         self.patience_s = patience_s
@@ -139,12 +141,15 @@ class Connection:
                 next_step="Sign in at the address it names: gangway login --url URL",
             )
         told = _problem(reply)
+        fields = told.get("fields")
         return Refused(
             str(told.get("detail", f"{self.url} answered {reply.status}.")),
             next_step=str(told.get("next_step", "Check that the address is a Gangway portal.")),
             status=reply.status,
             code=str(told.get("code", "")),
-            fields={str(name): str(why) for name, why in dict(told.get("fields", {})).items()},
+            fields={str(n): str(why) for n, why in fields.items()}
+            if isinstance(fields, dict)
+            else {},
         )
 
 
@@ -153,6 +158,8 @@ def parsed(url: str) -> SplitResult:
     try:
         at = urlsplit(url)
         usable = at.scheme in ("http", "https") and bool(at.hostname) and at.port != 0
+        usable = usable and url.isprintable() and " " not in url and at.path.isascii()
+        (at.hostname or "").encode("idna")
     except ValueError:
         usable = False
     if not usable or at.username or at.query or at.fragment:

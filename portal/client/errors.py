@@ -26,6 +26,14 @@ class Unreachable(ClientError):
     exit_code = 3
 
 
+class NoPortal(ClientError):
+    """Something answered, but not as a portal does."""
+
+    def __init__(self, cause: str) -> None:
+        step = "Check that the address is a Gangway portal: gangway login --url URL"
+        super().__init__(cause, next_step=step)
+
+
 class Refused(ClientError):
     """The portal said no. ``code`` is stable, ``fields`` has a sentence for each field meant."""
 

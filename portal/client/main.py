@@ -10,13 +10,15 @@ from collections.abc import Sequence
 
 from . import show
 from .commands import VERBS
-from .errors import ClientError, Refused
+from .errors import ClientError, NoPortal, Refused
 from .options import parse
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit code (argparse exits by itself on wrong options)."""
     options = parse(sys.argv[1:] if argv is None else argv)
+    if sys.stdout is None:  # closed by who started us: nobody reads
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     try:
         return VERBS[options.verb](options)
     except ClientError as failed:
@@ -26,8 +28,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         # The reader went away (head, less). Python flushes stdout once more when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
+    except OSError as failed:
+        _drop_output()
+        _explain(ClientError(f"What came could not be written: {failed}.", next_step=""))
+        return 1
+    except KeyError as missing:
+        _explain(NoPortal(f"The answer has no {missing}."))
+        return 1
+
+
+def _drop_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _explain(failed: ClientError) -> None:

@@ -74,7 +74,9 @@ def _submit(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--device-ids", choices=["uuid", "index"])
     verb.add_argument("--grace", type=int, metavar="S", help="seconds from the signal to the end")
     verb.add_argument("--signal", help="that asks it to leave (TERM)")
-    verb.add_argument("--no-requeue", action="store_true", help="never run it again by itself")
+    verb.add_argument(
+        "--no-requeue", action="store_true", help="end it when its first placement does not start"
+    )
     verb.add_argument("--key", default="", help="Idempotency-Key; by default a new one")
     verb.add_argument("--follow", action="store_true", help="read its log until it ends")
     verb.add_argument("--wait", action="store_true", help="until it ends; that is the exit code")

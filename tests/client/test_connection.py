@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -112,6 +113,9 @@ def test_a_redirect_is_not_followed_with_the_token(answering, gangway):
         (200, {"Content-Type": "text/html"}, b"<h1>Hello</h1>"),
         (404, {"Content-Type": "application/problem+json"}, b"not json"),
         (400, {"Content-Type": "application/problem+json"}, b"[]"),
+        (200, {"Content-Type": "application/json"}, b"[" * 100_000),
+        (200, {"Content-Type": "application/json"}, b"null"),
+        (200, {"Content-Type": "application/json"}, b"{}"),
     ],
 )
 def test_what_is_no_portal_is_told_so_without_a_traceback(answering, gangway, answer):
@@ -122,6 +126,37 @@ def test_what_is_no_portal_is_told_so_without_a_traceback(answering, gangway, an
 
     assert (ran.code, ran.out) == (1, "")
     assert "Gangway portal" in ran.err and "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize("body", [b"[]", b"null", b'{"results": 5}', b'{"results": [7]}'])
+def test_a_list_of_another_shape_is_told_so(answering, gangway, body):
+    answering.answers.append((200, {"Content-Type": "application/json"}, body))
+    config.save(config.Login(answering.url, "gw_x"))
+    for verb in ("ls", "nodes", "tokens"):
+        ran = gangway(verb)
+        assert ran.code == 1 and "Gangway portal" in ran.err
+
+
+def test_a_problem_whose_fields_are_odd_is_told_all_the_same(answering, gangway):
+    body = b'{"detail": "No.", "next_step": 1, "fields": [1, 2]}'
+    answering.answers.append((400, {"Content-Type": "application/problem+json"}, body))
+    config.save(config.Login(answering.url, "gw_x"))
+    assert "gangway: No." in gangway("ls").err
+
+
+@pytest.mark.parametrize("token", ["gw_x\r\nX-More: 1", "gw_\u2603", "gw_\u00e9"])
+def test_a_token_that_cannot_be_sent_is_wrong_usage(answering, gangway, monkeypatch, token):
+    monkeypatch.setenv("GANGWAY_URL", answering.url)
+    monkeypatch.setenv("GANGWAY_TOKEN", token)
+    ran = gangway("ls")
+    assert ran.code == 2 and "GANGWAY_TOKEN" in ran.err and not answering.seen
+
+
+@pytest.mark.parametrize("url", ["http://a b", "http://\u2603." + "x" * 80, "http://h/\u00e9"])
+def test_an_address_that_cannot_be_asked_is_wrong_usage(gangway, monkeypatch, url):
+    monkeypatch.setenv("GANGWAY_URL", url)
+    monkeypatch.setenv("GANGWAY_TOKEN", "gw_x")
+    assert gangway("ls").code == 2
 
 
 def test_the_proxies_of_the_environment_are_not_used(answering, monkeypatch):
@@ -203,10 +238,20 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(answering):
     program.stderr.close()
 
 
-def _command(url: str, *argv: str) -> subprocess.Popen[bytes]:
+def test_an_output_that_takes_nothing_is_told_without_a_traceback(answering):
+    listed = b'{"results": [], "next_cursor": null}'
+    answering.answers.append((200, {"Content-Type": "application/json"}, listed))
+    with Path("/dev/full").open("wb") as full:
+        program = _command(answering.url, "ls", stdout=full)
+        _, err = program.communicate(timeout=30)
+    assert program.returncode == 1 and b"could not be written" in err
+    assert b"Traceback" not in err and b"Exception" not in err
+
+
+def _command(url: str, *argv: str, stdout=subprocess.PIPE) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", "portal.client.main", *argv],
         env={**os.environ, "GANGWAY_URL": url, "GANGWAY_TOKEN": "gw_x"},
-        stdout=subprocess.PIPE,
+        stdout=stdout,
         stderr=subprocess.PIPE,
     )

@@ -222,3 +222,18 @@ def test_a_log_that_grew_large_is_put_aside_while_its_writer_goes_on(tmp_path):
 
     assert log.read_bytes() == b"and on"
     assert (tmp_path / "it.log.1").stat().st_size == LOG_LIMIT_BYTES + 1
+
+
+@pytest.mark.parametrize("left", ["{", "[]", ""])
+def test_a_broken_file_of_the_folder_is_named_with_what_to_do(tmp_path, left):
+    broken = tmp_path / "secrets.json"
+    broken.write_text(left)
+    checked = subprocess.run(
+        [sys.executable, "manage.py", "check"],
+        env={**os.environ, "GANGWAY_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert checked.returncode != 0
+    assert f"{broken} is not the JSON object" in checked.stderr.splitlines()[-1]
