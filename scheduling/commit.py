@@ -28,7 +28,7 @@ from .states import JobEvent, JobState
 from .transitions import move
 
 log = logging.getLogger(__name__)
-BATCH = 100
+BATCH = 8  # small: the first are started on their nodes while the rest are written
 _Told = tuple[list[dict[str, Any]], int | None]
 
 
