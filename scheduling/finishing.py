@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import transaction
 
 from nodes import clock, hints, runs
-from nodes.errors import NodeError
+from nodes.errors import NodeError, NodeRefused
 
 from . import audit, outcomes
 from .actors import NODES
@@ -63,10 +63,18 @@ def missing_logs(part: Part) -> dict[int, int]:
 
 
 def keep_logs(part: Part) -> bool:
-    """Fetch and keep head and tail of each rank's log. False: the node could not be asked."""
+    """Fetch and keep head and tail of each rank's log. False: the node could not be asked.
+
+    Where the node has no trace of the run any more, nothing is what is kept.
+    """
     for rank, size in missing_logs(part).items():
         try:
             pieces = _fetch(part, rank, size)
+        except NodeRefused as refused:
+            log.warning("the log of %s is lost: %s", part.attempt.run_id, refused.cause)
+            if refused.kind != "request":
+                return False
+            pieces = [(0, b"")]
         except NodeError as silent:
             log.info("the log of %s is kept later: %s", part.attempt.run_id, silent.cause)
             return False

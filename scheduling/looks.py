@@ -8,8 +8,6 @@ import logging
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Q
-
 from nodes import clock, hints, liveness, runs
 from nodes.errors import NodeError, NodeRefused, NodeUnreachable
 from nodes.models import Node
@@ -49,10 +47,12 @@ def look(node_id: int) -> None:
 
 
 def tidy(node: Node, *, at: datetime) -> None:
-    """For runs that are gone: keep logs that are not kept, free clean cards, settle the rest."""
+    """For runs that are gone: keep logs that are not kept, free clean cards, settle the rest.
+
+    A part of a gang that goes on elsewhere gives its cards back too; it is settled at the end.
+    """
     parts = (
         Part.objects.filter(node=node, gone_at__isnull=False, settled_at__isnull=True)
-        .filter(Q(attempt__ended_at__isnull=False))
         .select_related("node", "attempt__job")
         .prefetch_related("leases")
         .order_by("id")[:MOST_SETTLED]
@@ -78,9 +78,12 @@ def _tidied(part: Part, *, at: datetime) -> bool:
 
 
 def _tidy_part(part: Part, *, at: datetime) -> bool:
-    if part.started_at is not None and not finishing.keep_logs(part):
+    ended = part.attempt.ended_at is not None
+    kept = ended and (part.started_at is None or finishing.keep_logs(part))
+    releasing = any(lease.state == Lease.State.RELEASING for lease in part.leases.all())
+    settle = kept and not releasing
+    if not releasing and not settle:
         return False
-    settle = all(lease.state != Lease.State.RELEASING for lease in part.leases.all())
     try:
         answer = runs.clean(part.node, part.attempt.run_id, settle=settle)
     except NodeRefused:

@@ -97,7 +97,8 @@ def _fill_end(part: Part, said: dict[str, Any]) -> None:
     part.ran_s = float(ran_s) if isinstance(ran_s, int | float) else None
     sizes = said.get("log")
     if isinstance(sizes, dict):
-        part.log_size = {str(k)[:8]: v for k, v in sizes.items() if isinstance(v, int)}
+        ranks = {str(part.first_rank + local) for local in range(part.ranks)}
+        part.log_size = {k: v for k, v in sizes.items() if k in ranks and isinstance(v, int)}
 
 
 def _int(value: Any) -> int | None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 
 from nodes import clock, hints
 from nodes.models import RunReport
@@ -22,6 +22,7 @@ from .models import Job, Part
 log = logging.getLogger(__name__)
 _RUN_ID = re.compile(r"(\d{1,18})-(\d{1,9})-([0-9a-f]{8})\Z")
 MOST_AT_ONCE = 500
+GREATEST = 2**53
 
 
 def hear(node_id: int, said: Sequence[dict[str, Any]], *, at: datetime) -> int:
@@ -44,25 +45,53 @@ def heard(node_id: int, said: list[dict[str, Any]]) -> None:
 
 
 def take() -> int:
-    """Apply every report that was not taken yet. Safe to run twice at once. Returns how many."""
+    """Apply every report that was not taken yet. Safe to run twice at once. Returns how many.
+
+    One that cannot be applied is left for the next call and holds up no other.
+    """
     taken = 0
-    while taken < MOST_AT_ONCE and _take_next():
-        taken += 1
+    broken: list[int] = []
+    while taken + len(broken) < MOST_AT_ONCE:
+        try:
+            if not _take_next(broken):
+                break
+            taken += 1
+        except _Broken as report:
+            log.exception("%s cannot be applied; it is tried again", report)
+            broken.append(report.pk)
     return taken
 
 
+class _Broken(Exception):
+    """A report that could not be applied; nothing of it was written."""
+
+    def __init__(self, report: RunReport) -> None:
+        super().__init__(f"report {report.seq} of run {report.run_id} by node {report.node_id}")
+        self.pk = report.pk
+
+
 @transaction.atomic
-def _take_next() -> bool:
+def _take_next(broken: Sequence[int]) -> bool:
     """The oldest that nobody else is taking: many takers share the work, none repeats it."""
     report = (
         RunReport.objects.select_for_update(skip_locked=True)
         .filter(taken_at__isnull=True)
+        .exclude(pk__in=broken)
         .order_by("id")
         .first()
     )
     if report is None:
         return False
-    at = clock.now()
+    try:
+        _apply(report, at=clock.now())
+    except (OperationalError, InterfaceError):
+        raise  # the database's matter, not the report's
+    except Exception as failed:
+        raise _Broken(report) from failed
+    return True
+
+
+def _apply(report: RunReport, *, at: datetime) -> None:
     found = _part(report)
     if found is None:
         log.warning("node %s runs %s, which nobody knows", report.node_id, report.run_id)
@@ -72,7 +101,6 @@ def _take_next() -> bool:
         if report.seq > part.seq:
             part_facts.apply(job, part, report.body, at=at)
     RunReport.objects.filter(pk=report.pk).update(taken_at=at)
-    return True
 
 
 def _part(report: RunReport) -> tuple[Job, Part] | None:
@@ -107,4 +135,18 @@ def _well_formed(one: Any) -> bool:
         and isinstance(one.get("seq"), int)
         and 0 < one["seq"] < 1_000_000
         and isinstance(one.get("state"), str)
+        and _storable(one)
     )
+
+
+def _storable(value: Any, depth: int = 8) -> bool:
+    """Can PostgreSQL keep it as JSON, and a row hold its numbers? No NUL, no NaN, not endless."""
+    if isinstance(value, str):
+        return not any(char == "\0" or "\ud800" <= char <= "\udfff" for char in value)
+    if isinstance(value, dict):
+        inside = [*value, *value.values()]
+    elif isinstance(value, list):
+        inside = value
+    else:
+        return value is None or abs(value) < GREATEST
+    return depth > 0 and all(_storable(one, depth - 1) for one in inside)
