@@ -9,8 +9,11 @@ import hashlib
 import unicodedata
 from contextlib import suppress
 from dataclasses import dataclass
+from ipaddress import ip_address
 
+from django.conf import settings
 from django.core.cache import cache
+from django.http import HttpRequest
 from redis.exceptions import RedisError
 from rest_framework.exceptions import Throttled
 
@@ -33,6 +36,18 @@ class CannotCount(SchedulingError):
 class _Counter:
     key: str
     limit: int
+
+
+def address_of(request: HttpRequest) -> str:
+    """Who asks: the peer, or behind a trusted proxy the last hop that the proxy itself saw."""
+    peer = str(request.META.get("REMOTE_ADDR", ""))
+    seen = str(request.META.get("HTTP_X_FORWARDED_FOR", "")).rpartition(",")[2].strip()
+    if peer not in settings.GANGWAY_TRUSTED_PROXIES or not seen:
+        return peer
+    try:
+        return str(ip_address(seen))
+    except ValueError:
+        return peer
 
 
 def admit(username: str, address: str) -> None:

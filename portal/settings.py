@@ -58,6 +58,7 @@ GANGWAY_MAX_ATTEMPTS = env.int("GANGWAY_MAX_ATTEMPTS", default=5)
 ALLOWED_HOSTS: list[str] = env.list(
     "GANGWAY_ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[::1]"]
 )
+GANGWAY_TRUSTED_PROXIES: list[str] = env.list("GANGWAY_TRUSTED_PROXIES", default=[])
 CSRF_TRUSTED_ORIGINS: list[str] = env.list("GANGWAY_TRUSTED_ORIGINS", default=[])
 _https = GANGWAY_URL.startswith("https://")
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _https

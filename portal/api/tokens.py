@@ -73,7 +73,7 @@ def _by_password(request: Request) -> User:
     sent = asked.body(request)
     username = asked.text(sent.get("username"), "username", most=150)
     password = asked.text(sent.get("password"), "password", most=4096)
-    address = request.META.get("REMOTE_ADDR", "")
+    address = guard.address_of(request._request)
     guard.admit(username, address)
     user = authenticate(request._request, username=username, password=password)
     if not isinstance(user, User):

@@ -28,13 +28,13 @@ class SignIn(views.LoginView):
     def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
         """Tries are counted, together with the API's, before the password is looked at."""
         try:
-            guard.admit(request.POST.get("username", ""), request.META.get("REMOTE_ADDR", ""))
+            guard.admit(request.POST.get("username", ""), guard.address_of(request))
         except Throttled as many:
             return refusal(request, str(many.detail), "Then try again.", status=429)
         return super().post(request, *args, **kwargs)
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
-        guard.forgive(form.get_user().get_username(), self.request.META.get("REMOTE_ADDR", ""))
+        guard.forgive(form.get_user().get_username(), guard.address_of(self.request))
         return super().form_valid(form)
 
     def get_context_data(self, **kwargs: object) -> dict[str, object]:
