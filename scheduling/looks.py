@@ -117,11 +117,13 @@ def _give_up_on(lease: Lease, part: Part, answer: dict[str, Any], *, at: datetim
     card = (answer.get("cards") or {}).get(lease.card.gpu.uuid) or {}
     pids = [p for p in card.get("pids") or [] if isinstance(p, dict)]
     left = ", ".join(f"pid {p.get('pid')} of {p.get('user')}" for p in pids[:4])
-    job = part.attempt.job
-    note = (
-        f"Job {job.pk} ({part.attempt.run_id}) left {card.get('used_mib', '?')} MiB in use"
-        f"{' by ' + left if left else ''} {int(DIRTY_FOR.total_seconds())} s after its end."
-    )
+    whose = f"Job {part.attempt.job_id} ({part.attempt.run_id})"
+    late = f"{int(DIRTY_FOR.total_seconds())} s after its end"
+    if card.get("used_mib") is None:
+        note = f"{whose} had this card; its node cannot tell {late} whether it is clean."
+    else:
+        used = f"{card['used_mib']} MiB in use{' by ' + left if left else ''}"
+        note = f"{whose} left {used} {late}."
     leases.quarantine(lease, at=at, note=note[:500])
 
 

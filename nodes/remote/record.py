@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import Optional, Tuple
+from pathlib import Path
+from typing import List, Optional, Tuple
 
 from . import facts
 from .files import Fact, link_json, write_json
@@ -17,30 +18,34 @@ from .paths import RunPaths
 Stamp = Optional[Tuple[int, int]]
 
 
+def stamp(path: Path) -> Stamp:
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
 class Record:
-    """`hold` costs one stat where nothing was touched."""
+    """`hold` costs two stats where nothing was touched."""
 
     def __init__(self, paths: RunPaths, order: Fact, claim: Fact) -> None:
         self.paths, self.order, self.claim = paths, dict(order), claim
-        self.seen = self.stamp()
+        self.seen = self.stamps()
 
-    def stamp(self) -> Stamp:
-        try:
-            found = self.paths.claim.lstat()
-        except OSError:
-            return None
-        return found.st_ino, found.st_mtime_ns
+    def stamps(self) -> List[Stamp]:
+        return [stamp(self.paths.claim), stamp(self.paths.order)]
 
     def hold(self, started: Fact) -> None:
-        """Write the record anew where its claim is not the one this keeper won."""
-        if self.seen is not None and self.stamp() == self.seen:
+        """Write the record anew where claim or order are not those this keeper began with."""
+        if None not in self.seen and self.stamps() == self.seen:
             return
         try:
             self.make_folder()
             write_json(self.paths.order, self.order)
             write_json(self.paths.started, started)
             write_json(self.paths.claim, self.claim)
-            self.seen = self.stamp()
+            self.seen = self.stamps()
         except OSError:
             pass  # a full disk, or the folder goes once more: the next turn tries again
 

@@ -1,5 +1,7 @@
 """A node may lie, and a job may spoil its record: what that touches stays its own."""
 
+from datetime import timedelta
+
 import pytest
 
 from nodes import clock
@@ -99,3 +101,22 @@ def test_a_part_that_is_gone_gives_its_card_back_while_the_gang_waits_for_anothe
 
     assert Lease.objects.filter(freed_at=None, part__node=nodes[0]).count() == 0
     assert Lease.objects.filter(freed_at=None, part__node=nodes[1]).count() == 8
+
+
+@pytest.mark.parametrize(
+    ("said", "words"), [({}, "cannot tell"), ({"used_mib": 900}, "left 900 MiB in use")]
+)
+def test_a_card_is_withheld_with_no_more_blame_than_its_node_can_prove(
+    alice, node_side, monkeypatch, said, words
+):
+    builders.node("a", cards=1)
+    _, attempt = running(alice)
+    card = {"GPU-a-0": {"clean": False, **said}}
+    monkeypatch.setattr(node_side, "cards", lambda node, run: card)
+    node_side.end(attempt.run_id)
+    look_at_all()
+    Lease.objects.update(releasing_at=clock.now() - timedelta(minutes=2))
+
+    look_at_all()
+
+    assert words in Lease.objects.get().card.quarantine_note

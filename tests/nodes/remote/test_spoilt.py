@@ -37,6 +37,16 @@ def test_a_spoilt_fact_of_one_run_neither_silences_the_node_nor_breaks_its_run(
         assert serve.event(run, 5)["exit"] == 6
 
 
+def test_the_cards_of_a_run_that_spoilt_its_order_are_still_looked_at(
+    node: LocalNode, serve: Serve
+):
+    card = node.uuids[0]
+    node.run(serve, "7-1-a", "echo '{}' > ../order.json; exit 0", cards=[card], ranks=1)
+    serve.event("7-1-a", 5)
+
+    assert serve.ok("clean", run="7-1-a", settle=False)["cards"][card]["clean"] is True
+
+
 def test_a_run_whose_folder_was_removed_is_still_told_and_can_be_stopped(
     node: LocalNode, serve: Serve
 ):
