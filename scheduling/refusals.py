@@ -36,7 +36,7 @@ def take(
         if not move(LAUNCH, locked, JobEvent.REFUSE, at=at, note=note, attempt=attempt.number):
             return
         its_own = any(refusal.kind == "job" for _, refusal in refused)
-        final = not locked.requeue or (its_own and _no_other_node(locked))
+        final = not locked.requeue or (its_own and _no_other_node(locked, at))
         Attempt.objects.filter(pk=attempt.pk).update(
             stop_reason=StopReason.WITHDRAW,
             stop_note=note,
@@ -44,6 +44,10 @@ def take(
             goal=Attempt.Goal.END if final else Attempt.Goal.AGAIN,
         )
         hints.stop_soon(attempt.pk)
+        for part, refusal in refused:
+            if refusal.code.startswith("card_"):
+                # Somebody uses a card that looked free: let the inventory see it now.
+                hints.probe_soon(part.node_id)
 
 
 def _leave_out(job: Job, part: Part, refusal: NodeRefused, *, at: datetime) -> None:
@@ -59,9 +63,9 @@ def _leave_out(job: Job, part: Part, refusal: NodeRefused, *, at: datetime) -> N
     )
 
 
-def _no_other_node(job: Job) -> bool:
+def _no_other_node(job: Job, at: datetime) -> bool:
     """Two nodes said it is the job's matter, or there is no further node to ask."""
-    said = ExcludedNode.objects.filter(job=job, refusal__kind="job")
+    said = ExcludedNode.objects.filter(job=job, refusal__kind="job", until__gt=at)
     if said.count() >= 2:
         return True
     others = Node.objects.filter(pool_node__pool=job.pool_id).exclude(
