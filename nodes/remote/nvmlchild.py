@@ -72,6 +72,9 @@ class Nvml:
         self.send(dict(question, n=number))
         asked_s = time.monotonic()
         while True:
+            # first of all: a child that got ready long ago said so to nobody until now
+            if self.child == child and not self.read():
+                return {"nvml_error": trouble("probe_died")}
             if number in self.answers:
                 return self.answers.pop(number)
             if self.child != child:
@@ -81,8 +84,6 @@ class Nvml:
                 self.end()
                 return {"nvml_error": trouble("probe_hung")}
             yield Wait(until_s, self.reader)
-            if self.child == child and not self.read():
-                return {"nvml_error": trouble("probe_died")}
 
     def send(self, question: Fact) -> None:
         try:

@@ -5,7 +5,10 @@ import os
 import time
 from pathlib import Path
 
-from .conftest import LocalNode, Serve, order
+from nodes.remote.nvmlchild import COLD_S, Nvml, Source, readable
+from nodes.remote.waiting import Loop
+
+from .conftest import LOOK_ALIKE, LocalNode, Serve, eventually, order
 
 
 def changed(node: LocalNode, index: int, **fields) -> None:
@@ -70,6 +73,26 @@ def test_a_hung_driver_is_said_within_seconds_and_blocks_nothing_else(
     assert 5 <= time.monotonic() - begun_s < 10
     node.set_cards({**node.state, "hang_s": 0})
     assert serve.ok("probe")["nvml_error"] is None
+
+
+def test_a_child_that_got_ready_long_before_its_first_question_is_not_taken_for_hung(
+    node: LocalNode, monkeypatch
+):
+    monkeypatch.setenv("GANGWAY_FAKE_NVML", str(node.state_file))
+    nvml = Nvml(Source(LOOK_ALIKE, None, None))
+    nvml.warm()
+    try:
+        eventually(lambda: readable(nvml.reader))
+        nvml.born_s -= COLD_S + 1
+        found: list[dict] = []
+        loop = Loop()
+        loop.add(nvml.ask({"ask": "probe"}), found.append)
+        loop.finish()
+    finally:
+        nvml.end()
+
+    assert found[0]["ok"]["nvml_error"] is None
+    assert len(found[0]["ok"]["gpus"]) == 8
 
 
 def test_nvidias_own_module_without_a_driver_says_what_is_missing(node: LocalNode):
