@@ -29,6 +29,7 @@ from .transitions import move
 
 log = logging.getLogger(__name__)
 BATCH = 8  # small: the first are started on their nodes while the rest are written
+FRONT = 50
 _Told = tuple[list[dict[str, Any]], int | None]
 
 
@@ -57,12 +58,18 @@ def apply(
     return placed
 
 
-def tell(waiting: Sequence[Waiting], *, seen: Snapshot) -> int:
-    """Write the reasons and positions that changed. Returns how many rows. One statement."""
+def tell(waiting: Sequence[Waiting], *, seen: Snapshot, everybody: bool = True) -> int:
+    """Write the reasons and positions that changed. Returns how many rows. One statement.
+
+    Without ``everybody``, only to the first of each queue and to those who were told nothing yet.
+    """
     changed = []
     for one in waiting:
+        known = seen.told.get(one.job)
+        if not everybody and known and known[0] and (one.position or 0) > FRONT:
+            continue
         reasons = stored(one.reasons)
-        if _told_apart(seen.told.get(one.job), (reasons, one.position)):
+        if _told_apart(known, (reasons, one.position)):
             changed.append((one.job, json.dumps(reasons), one.position))
     if changed:
         with connection.cursor() as cursor:

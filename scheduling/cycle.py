@@ -19,6 +19,7 @@ from .engine.plan import plan
 
 log = logging.getLogger(__name__)
 MOST_TURNS = 40
+TELL_ALL_EVERY = 8  # the far end of a queue hears of its place less often while cycles are dense
 
 
 def serve(*, always: bool = False) -> int:
@@ -34,15 +35,18 @@ def serve(*, always: bool = False) -> int:
                 return turns
             while turns < MOST_TURNS and ((always and not turns) or Wake.objects.exists()):
                 _keep_pace(fence)
-                run(fence)
+                run(fence, everybody=turns % TELL_ALL_EVERY == 0)
                 turns += 1
     if turns == MOST_TURNS:
         hints.repeat_cycle()
     return turns
 
 
-def run(fence: control.Fence) -> list[int]:
-    """One cycle under the lease. Returns the ids of the attempts it placed."""
+def run(fence: control.Fence, *, everybody: bool = True) -> list[int]:
+    """One cycle under the lease. Returns the ids of the attempts it placed.
+
+    ``everybody`` who waits is told why, else (see ``commit.tell``) the front of each queue.
+    """
     began = time.monotonic()
     wakes = list(Wake.objects.values_list("pk", flat=True)[:10_000])
     sync_cards()
@@ -54,7 +58,7 @@ def run(fence: control.Fence) -> list[int]:
     placing = time.monotonic()
     placed = commit.apply(decided.placements, seen=seen, fence=fence, now=now)
     placing_s = time.monotonic() - placing
-    commit.tell(decided.waiting, seen=seen)
+    commit.tell(decided.waiting, seen=seen, everybody=everybody)
     Wake.objects.filter(pk__in=wakes).delete()
     took_ms = int((time.monotonic() - began - placing_s) * 1000)
     fence.note(began_at=now, took_ms=took_ms)

@@ -63,6 +63,26 @@ def test_a_job_over_its_teams_limit_waits_and_says_the_numbers(alice):
     assert "16" in sentences(late)[0]
 
 
+def test_in_dense_cycles_the_far_end_of_a_queue_is_told_later_and_the_rest_at_once(
+    alice, monkeypatch
+):
+    monkeypatch.setattr(commit, "FRONT", 1)
+    builders.node("a")
+    Node.objects.update(accepts_work=False)
+    ahead, front, far = (builders.job(alice) for _ in range(3))
+    cycle.serve()
+    jobs.cancel(person(alice), ahead, at=clock.now())
+    late = builders.job(alice)
+
+    with control.lease() as fence:
+        cycle.run(fence, everybody=False)
+        told = dict(Job.objects.values_list("pk", "position"))
+        cycle.run(fence)
+
+    assert (told[front.pk], told[far.pk], told[late.pk]) == (1, 3, 3)
+    assert Job.objects.get(pk=far.pk).position == 2
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
