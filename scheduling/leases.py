@@ -15,18 +15,25 @@ WHOLE_MILLI = 1000
 
 def take(part: Part, card_ids: Sequence[int], *, at: datetime) -> None:
     """Take whole cards for a part. Raises IntegrityError if one is held: the caller's savepoint."""
-    cards = list(Card.objects.filter(pk__in=card_ids).order_by("pk").select_for_update())
+    take_all([(part, card_ids)], at=at)
+
+
+def take_all(wanted: Sequence[tuple[Part, Sequence[int]]], *, at: datetime) -> None:
+    """Take whole cards for several parts at once, all or (by IntegrityError) none."""
+    card_ids = [card_id for _, ids in wanted for card_id in ids]
+    cards = Card.objects.order_by("pk").select_for_update().in_bulk(card_ids)
+    if len(cards) != len(card_ids):
+        raise Card.DoesNotExist(f"{len(card_ids)} cards were asked, {len(cards)} exist")
     Lease.objects.bulk_create(
-        Lease(part=part, card=card, milli=WHOLE_MILLI, mib=card.memory_mib, taken_at=at)
-        for card in cards
+        Lease(part=part, card=cards[pk], milli=WHOLE_MILLI, mib=cards[pk].memory_mib, taken_at=at)
+        for part, ids in wanted
+        for pk in ids
     )
     Card.objects.filter(pk__in=card_ids).update(
         held_milli=F("held_milli") + WHOLE_MILLI,
         held_mib=F("held_mib") + F("memory_mib"),
         version=F("version") + 1,
     )
-    if len(cards) != len(set(card_ids)):
-        raise Card.DoesNotExist(f"{len(card_ids)} cards were asked, {len(cards)} exist")
 
 
 def release(part_ids: Iterable[int], *, at: datetime) -> int:

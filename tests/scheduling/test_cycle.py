@@ -167,6 +167,22 @@ def test_a_job_cancelled_between_plan_and_commit_takes_no_card(alice):
     assert sum(card.held_milli for card in Card.objects.all()) == 1000
 
 
+def test_what_was_planned_beside_a_job_that_was_cancelled_meanwhile_is_placed(alice):
+    builders.node("a")
+    first, second, third = (builders.job(alice) for _ in range(3))
+    with control.lease() as fence:
+        seen = snapshot.take(clock.now())
+        placements = plan(seen.world).placements
+        jobs.cancel(person(alice), second, at=clock.now())
+
+        placed = commit.apply(placements, seen=seen, fence=fence, now=clock.now())
+
+    assert set(Attempt.objects.values_list("pk", flat=True)) == set(placed)
+    assert {a.job_id for a in Attempt.objects.all()} == {first.pk, third.pk}
+    assert Lease.objects.count() == 2
+    assert len({part.port for part in Part.objects.all()}) == 2
+
+
 @pytest.mark.django_db(transaction=True)
 def test_two_cycles_racing_for_one_card_place_one_job(transactional_db, shop):
     alice = shop.users["alice"]
