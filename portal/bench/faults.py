@@ -131,11 +131,13 @@ def _submit(play: Play, ask: Ask, began: float) -> None:
 
 
 def _kill(play: Play, name: str) -> None:
+    """Kills too close together find nobody there: ``kills`` counts those that met somebody."""
     pid = play.stage.pid_of(name)
     try:
-        if pid is not None:
-            os.kill(pid, signal.SIGKILL)
-            play.kills += 1
+        if pid is None:
+            raise ProcessLookupError
+        os.kill(pid, signal.SIGKILL)
+        play.kills += 1
     except ProcessLookupError:
         play.say(f"{name} was dead already")
 
