@@ -167,7 +167,11 @@ def examined(node: Node, *, take_over: bool = False) -> Examined:
         speaker.end()
     finally:
         wire.close()
-    return Examined(node, probe, at, survey.judge(probe, ground, node.address))
+    return Examined(node, probe, at, _remarks(node, probe, ground))
+
+
+def _remarks(node: Node, probe: dict[str, Any], ground: survey.Ground) -> list[str]:
+    return survey.judge(probe, ground, node.address, pretended=bool(node.nvml_module))
 
 
 @transaction.atomic

@@ -98,7 +98,9 @@ def is_shared(kind: str) -> bool:
     return kind.startswith(SHARED)
 
 
-def judge(probe: dict[str, Any], ground: Ground, where: str) -> list[str]:
+def judge(
+    probe: dict[str, Any], ground: Ground, where: str, *, pretended: bool = False
+) -> list[str]:
     """The remarks on a machine that may be a node. Raises EnrolmentFailed with its first fault."""
     readings = read(probe)
     _refuse_without_cards(readings, where)
@@ -108,7 +110,8 @@ def judge(probe: dict[str, Any], ground: Ground, where: str) -> list[str]:
             f"{where} has {free_gib} GiB free under {ground.root}; it needs {LEAST_DISK_GIB}.",
             next_step="Free some space, or give another folder with --root.",
         )
-    _refuse_forgetful_logins(readings, ground, where)
+    if not pretended:  # jobs of a pretended node end with the login that runs it anyway
+        _refuse_forgetful_logins(readings, ground, where)
     return list(_remarks(readings, ground))
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
 MIB, GIB = 1024 * 1024, 1024 * 1024 * 1024
-LOGIND = Path("/run/systemd/seats")
+LOGIND = Path("/run/systemd/system")  # there only where systemd started the machine
 PRETENDED = ("hostname", "cpus", "memory_mib", "disk_free_gib", "disk_total_gib")
 
 

@@ -267,6 +267,7 @@ def test_logins_that_take_shared_memory_with_them_are_refused():
     with pytest.raises(survey.EnrolmentFailed, match="logind removes the account's shared memory"):
         survey.judge(probe, survey.Ground("/r", 1001, 0.0), "a")
     assert survey.judge(probe, survey.Ground("/r", 0, 0.0), "a") == []
+    survey.judge(probe, survey.Ground("/r", 1001, 0.0), "a", pretended=True)
 
 
 def test_without_an_instance_number_nothing_is_enrolled(demo, settings):
