@@ -19,7 +19,7 @@ from . import audit, outcomes
 from .actors import NODES
 from .models import Attempt, Job, LogPiece, Part
 from .states import JobEvent, JobState
-from .transitions import move
+from .transitions import locked, move
 
 log = logging.getLogger(__name__)
 HEAD_BYTES = 64 * 1024
@@ -41,7 +41,7 @@ def finish(attempt_id: int) -> None:
     late = attempt.gone_at is None or at - attempt.gone_at > PATIENCE
     if kept or late:
         with transaction.atomic():
-            job = Job.objects.select_for_update(of=("self",)).get(pk=attempt.job_id)
+            job = locked(attempt.job_id)
             attempt.refresh_from_db()
             end(job, attempt, at=at)
 

@@ -5,12 +5,20 @@ counters on Card, both in one transaction, so that the CHECKs see every change.
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Greatest
 
 from .models import Card, Lease, Part
+from .states import CHARGED
 
 WHOLE_MILLI = 1000
+
+
+def charged() -> QuerySet[Lease]:
+    """The leases that count against their teams now: from the placement until the run is gone."""
+    return Lease.objects.filter(
+        freed_at__isnull=True, part__gone_at__isnull=True, part__attempt__job__state__in=CHARGED
+    )
 
 
 def take(part: Part, card_ids: Sequence[int], *, at: datetime) -> None:

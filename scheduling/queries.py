@@ -8,13 +8,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, Prefetch, Q, QuerySet, Sum
+from django.db.models import Count, Prefetch, QuerySet, Sum
 
 from nodes.models import Gpu, Node
 
 from .errors import NotFound
-from .models import Attempt, Job, JobLog, Lease, LogPiece, Member, Part, Pool, Quota, Team
-from .states import CHARGED, LIVE, JobState
+from .leases import charged
+from .models import Attempt, Job, JobLog, Lease, Member, Part, Pool, Quota, Team
+from .states import LIVE, JobState
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +103,6 @@ def log_of(job: Job) -> list[JobLog]:
     return list(JobLog.objects.filter(job=job).order_by("id"))
 
 
-def kept_log(attempt: Attempt, rank: int) -> list[LogPiece]:
-    """The pieces of a rank's log that were kept, by offset."""
-    return list(LogPiece.objects.filter(attempt=attempt, rank=rank).order_by("offset"))
-
-
 def counts(viewer: Viewer) -> dict[str, int]:
     """How many of the viewer's jobs are in each state that is not an end."""
     rows = _seen(Job.objects.filter(state__in=[JobState.PENDING, JobState.HELD, *LIVE]), viewer)
@@ -137,14 +133,9 @@ def node(name: str) -> Node:
     raise NotFound(f"There is no node {name}.", next_step="See /nodes/.")
 
 
-def held_by_team(team_ids: Iterable[int] | None = None) -> dict[int, int]:
+def held_by_team() -> dict[int, int]:
     """Whole GPUs charged to each team now."""
-    live = Lease.objects.filter(
-        freed_at__isnull=True, part__gone_at__isnull=True, part__attempt__job__state__in=CHARGED
-    )
-    if team_ids is not None:
-        live = live.filter(part__attempt__job__team_id__in=list(team_ids))
-    rows = live.values("part__attempt__job__team_id").annotate(milli=Sum("milli"))
+    rows = charged().values("part__attempt__job__team_id").annotate(milli=Sum("milli"))
     return {row["part__attempt__job__team_id"]: row["milli"] // 1000 for row in rows}
 
 
@@ -154,14 +145,7 @@ def teams(viewer: Viewer) -> list[dict[str, Any]]:
     held = held_by_team()
     parents = dict(Team.objects.values_list("pk", "parent_id"))
     roles = dict(Member.objects.filter(user_id=viewer.user_id).values_list("team_id", "role"))
-    limits = dict(
-        Quota.objects.filter(gpu_model="", borrowing_limit_milli__isnull=False).values_list(
-            "team_id", "nominal_milli"
-        )
-    )
-    borrow = dict(
-        Quota.objects.filter(gpu_model="").values_list("team_id", "borrowing_limit_milli")
-    )
+    limits = {quota.team_id: quota.limit_milli for quota in Quota.objects.filter(gpu_model="")}
     return [
         {
             "id": team.pk,
@@ -171,9 +155,7 @@ def teams(viewer: Viewer) -> list[dict[str, Any]]:
             "role": roles.get(team.pk),
             "leaf": not team.children.all(),
             "held_gpus": sum(held.get(inner, 0) for inner in _below([team.pk], parents)),
-            "limit_gpus": (limits[team.pk] + (borrow.get(team.pk) or 0)) // 1000
-            if team.pk in limits
-            else None,
+            "limit_gpus": None if (most := limits.get(team.pk)) is None else most // 1000,
         }
         for team in found
     ]
@@ -182,23 +164,3 @@ def teams(viewer: Viewer) -> list[dict[str, Any]]:
 def pools() -> list[Pool]:
     """All pools by name."""
     return list(Pool.objects.order_by("name"))
-
-
-def gpu_models() -> list[dict[str, Any]]:
-    """Models there are: name, cards, free cards, GiB of the smallest. One query."""
-    free = Q(card__leases__freed_at__isnull=True, card__leases__isnull=False)
-    rows = (
-        Gpu.objects.filter(present=True, parent__isnull=True)
-        .values("model", "memory_mib")
-        .annotate(cards=Count("pk", distinct=True), held=Count("pk", filter=free, distinct=True))
-        .order_by("model")
-    )
-    return [
-        {
-            "model": row["model"],
-            "memory_gib": row["memory_mib"] // 1024,
-            "cards": row["cards"],
-            "free": row["cards"] - row["held"],
-        }
-        for row in rows
-    ]

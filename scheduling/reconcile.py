@@ -14,9 +14,10 @@ from nodes import clock, hints
 from nodes.models import Wake
 
 from .actors import CLOCK
-from .models import Attempt, Job
+from .models import Attempt
 from .states import JobState, StopReason
 from .stopping import ask_to_stop
+from .transitions import locked
 
 SOON = timedelta(seconds=2)
 AGAIN = timedelta(seconds=5)
@@ -54,7 +55,7 @@ def _withdraw_the_hopeless(starting: QuerySet[Attempt], now: datetime) -> None:
     patience = timedelta(seconds=settings.GANGWAY_LAUNCH_PATIENCE_S)
     for attempt in starting.filter(began_at__lt=now - patience).select_related("job"):
         with transaction.atomic():
-            job = Job.objects.select_for_update(of=("self",)).get(pk=attempt.job_id)
+            job = locked(attempt.job_id)
             if job.state == JobState.STARTING:
                 seconds = settings.GANGWAY_LAUNCH_PATIENCE_S
                 note = f"Not started within {seconds} s: a node does not answer."

@@ -18,7 +18,7 @@ from nodes.models import Node
 from .actors import LAUNCH
 from .models import Attempt, ExcludedNode, Job, Part
 from .states import JobEvent, StopReason
-from .transitions import move
+from .transitions import locked, move
 
 LEFT_OUT_FOR = timedelta(minutes=10)
 
@@ -28,15 +28,15 @@ def take(
 ) -> None:
     """Write the refusals down, stop the attempt everywhere, and choose what follows."""
     with transaction.atomic():
-        locked = Job.objects.select_for_update(of=("self",)).get(pk=job.pk)
+        row = locked(job.pk)
         for part, refusal in refused:
-            _leave_out(locked, part, refusal, at=at)
+            _leave_out(row, part, refusal, at=at)
         first = refused[0][1]
         note = f"{refused[0][0].node.name}: {first}"
-        if not move(LAUNCH, locked, JobEvent.REFUSE, at=at, note=note, attempt=attempt.number):
+        if not move(LAUNCH, row, JobEvent.REFUSE, at=at, note=note, attempt=attempt.number):
             return
         its_own = any(refusal.kind == "job" for _, refusal in refused)
-        final = not locked.requeue or (its_own and _no_other_node(locked, at))
+        final = not row.requeue or (its_own and _no_other_node(row, at))
         Attempt.objects.filter(pk=attempt.pk).update(
             stop_reason=StopReason.WITHDRAW,
             stop_note=note,

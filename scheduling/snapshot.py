@@ -16,8 +16,9 @@ from django.db.models import OuterRef, Subquery, Sum
 from nodes.models import Gpu, Node
 
 from .engine import world
+from .leases import charged
 from .models import ExcludedNode, Job, Lease, Ledger, Part, Quota, Team
-from .states import CHARGED, JobState
+from .states import JobState
 
 WORKING = (Node.Health.OK, Node.Health.WATCH)
 
@@ -186,12 +187,9 @@ def limits() -> tuple[world.Limit, ...]:
 
 
 def _uses() -> tuple[world.Use, ...]:
-    charged = Lease.objects.filter(
-        freed_at__isnull=True, part__gone_at__isnull=True, part__attempt__job__state__in=CHARGED
-    )
     total: dict[tuple[int, str], list[int]] = defaultdict(lambda: [0, 0, 0])
     seen: set[int] = set()
-    for team_id, model, milli, part_id, cpus, memory_mib in charged.values_list(
+    for team_id, model, milli, part_id, cpus, memory_mib in charged().values_list(
         "part__attempt__job__team_id", "card__gpu__model", "milli",
         "part_id", "part__cpus", "part__memory_mib",
     ):  # fmt: skip

@@ -14,6 +14,11 @@ from .models import Job, JobLog
 from .states import DONE, MOVES, JobEvent, JobState
 
 
+def locked(job_id: int) -> Job:
+    """The job with its row locked until the caller's transaction ends; teams stay unlocked."""
+    return Job.objects.select_for_update(of=("self",)).get(pk=job_id)
+
+
 @transaction.atomic(savepoint=False)
 def move(
     actor: Actor,

@@ -16,7 +16,7 @@ from scheduling.models import Job, JobLog, Pool, PriorityClass, Team
 from scheduling.orders import JobOrder
 from scheduling.states import DONE, LIVE, JobEvent, JobState, StopReason
 from scheduling.stopping import ask_to_stop
-from scheduling.transitions import move
+from scheduling.transitions import locked, move
 
 
 def submit(actor: Actor, order: JobOrder, *, user_id: int, at: datetime) -> Job:
@@ -84,16 +84,16 @@ def cancel(actor: Actor, job: Job, *, at: datetime, reason: str = "") -> Job:
     Raises WrongState when it has ended. Asking twice is asking once.
     """
     with transaction.atomic():
-        locked = Job.objects.select_for_update(of=("self",)).get(pk=job.pk)
-        if locked.state in DONE:
+        row = locked(job.pk)
+        if row.state in DONE:
             raise WrongState(
-                f"Job {job.pk} has ended already ({locked.state}).",
+                f"Job {job.pk} has ended already ({row.state}).",
                 next_step="Nothing is left to cancel.",
             )
-        audit.note(actor, "cancel", f"job {job.pk}", at=at, team_id=locked.team_id, reason=reason)
-        ask_to_stop(actor, locked, StopReason.CANCEL, at=at, note=reason or "cancelled")
+        audit.note(actor, "cancel", f"job {job.pk}", at=at, team_id=row.team_id, reason=reason)
+        ask_to_stop(actor, row, StopReason.CANCEL, at=at, note=reason or "cancelled")
         hints.cycle_soon(f"job {job.pk} cancelled")
-    return locked
+    return row
 
 
 def hold(actor: Actor, job: Job, *, at: datetime, reason: str = "") -> Job:
@@ -108,13 +108,13 @@ def release(actor: Actor, job: Job, *, at: datetime, reason: str = "") -> Job:
 
 def _step(actor: Actor, job: Job, event: JobEvent, *, at: datetime, reason: str) -> Job:
     with transaction.atomic():
-        locked = Job.objects.select_for_update(of=("self",)).get(pk=job.pk)
-        if not move(actor, locked, event, at=at, note=reason):
-            raise _out_of_place(locked, event)
-        Job.objects.filter(pk=locked.pk).update(reasons=[], position=None)
-        audit.note(actor, str(event), f"job {job.pk}", at=at, team_id=locked.team_id, reason=reason)
+        row = locked(job.pk)
+        if not move(actor, row, event, at=at, note=reason):
+            raise _out_of_place(row, event)
+        Job.objects.filter(pk=row.pk).update(reasons=[], position=None)
+        audit.note(actor, str(event), f"job {job.pk}", at=at, team_id=row.team_id, reason=reason)
         hints.cycle_soon(f"job {job.pk} {event}")
-    return locked
+    return row
 
 
 def _out_of_place(job: Job, event: JobEvent) -> WrongState:
