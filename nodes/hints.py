@@ -17,6 +17,7 @@ from kombu.exceptions import OperationalError
 from .models import Wake
 
 log = logging.getLogger(__name__)
+LAUNCHED_TOGETHER = 16
 
 
 def cycle_soon(cause: str) -> None:
@@ -45,9 +46,10 @@ def reports_soon() -> None:
 
 
 def launch_soon(attempt_ids: Sequence[int]) -> None:
-    """Ask that these placed attempts be started on their nodes."""
-    for attempt_id in attempt_ids:
-        _after_commit("scheduling.launch", [attempt_id], queue="nodes", expires_s=20)
+    """Ask that these placed attempts be started on their nodes, so many by one message."""
+    for start in range(0, len(attempt_ids), LAUNCHED_TOGETHER):
+        some = list(attempt_ids[start : start + LAUNCHED_TOGETHER])
+        _after_commit("scheduling.launch", [some], queue="nodes", expires_s=20)
 
 
 def stop_soon(attempt_id: int) -> None:
@@ -75,11 +77,13 @@ def stop_unknown_soon(node_id: int, run_id: str) -> None:
     _after_commit("scheduling.stop_unknown", [node_id, run_id], queue="nodes", expires_s=20)
 
 
-def _after_commit(task: str, args: Sequence[int | str] = (), *, queue: str, expires_s: int) -> None:
+def _after_commit(
+    task: str, args: Sequence[int | str | list[int]] = (), *, queue: str, expires_s: int
+) -> None:
     transaction.on_commit(lambda: _send(task, args, queue=queue, expires_s=expires_s))
 
 
-def _send(task: str, args: Sequence[int | str], *, queue: str, expires_s: int) -> None:
+def _send(task: str, args: Sequence[int | str | list[int]], *, queue: str, expires_s: int) -> None:
     if not settings.GANGWAY_HINTS:
         return
     try:

@@ -6,6 +6,7 @@ not hold its job: after ten seconds the job ends and the log is read from the no
 """
 
 import logging
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -34,24 +35,25 @@ def finish(attempt_id: int) -> None:
     )
     if attempt is None or attempt.job.state != JobState.CLEANING:
         return
-    kept = True
-    for part in Part.objects.filter(attempt=attempt).select_related("node", "attempt"):
-        kept = keep_logs(part) and kept
+    parts = list(Part.objects.filter(attempt=attempt).select_related("node", "attempt"))
+    kept = [keep_logs(part) for part in parts]
     at = clock.now()
     late = attempt.gone_at is None or at - attempt.gone_at > PATIENCE
-    if kept or late:
+    if all(kept) or late:
         with transaction.atomic():
             job = locked(attempt.job_id)
             attempt.refresh_from_db()
-            end(job, attempt, at=at)
+            end(job, attempt, parts, at=at)
 
 
-def finish_if_kept(job: Job, attempt: Attempt, *, at: datetime) -> bool:
-    """End the job now if every log of it came along with the reports. No machine is asked."""
-    if any(missing_logs(part) for part in Part.objects.filter(attempt=attempt)):
+def finish_if_kept(job: Job, attempt: Attempt, parts: Sequence[Part], *, at: datetime) -> bool:
+    """End the job now if every log of it came along with the reports. No machine is asked.
+
+    ``attempt`` and its ``parts`` are as the rows are, read under the job's lock.
+    """
+    if any(missing_logs(part) for part in parts):
         return False
-    attempt.refresh_from_db()
-    return end(job, attempt, at=at)
+    return end(job, attempt, parts, at=at)
 
 
 def missing_logs(part: Part) -> dict[int, int]:
@@ -105,9 +107,9 @@ def _read(part: Part, rank: int, start: int, stop: int) -> bytes:
     return bytes(data[: stop - start])
 
 
-def end(job: Job, attempt: Attempt, *, at: datetime) -> bool:
+def end(job: Job, attempt: Attempt, parts: Iterable[Part], *, at: datetime) -> bool:
     """Decide the outcome and leave CLEANING. Called under the job's row lock."""
-    parts = [
+    ends = [
         outcomes.PartEnd(
             first_rank=part.first_rank,
             end=part.end,
@@ -117,10 +119,10 @@ def end(job: Job, attempt: Attempt, *, at: datetime) -> bool:
             exit_before_term=part.exit_before_term,
             oom=part.oom,
         )
-        for part in Part.objects.filter(attempt=attempt).order_by("node_rank")
+        for part in parts
     ]
     what = outcomes.decide(
-        parts,
+        ends,
         stop_reason=attempt.stop_reason,
         goal=attempt.goal,
         stop_note=attempt.stop_note,
@@ -129,7 +131,9 @@ def end(job: Job, attempt: Attempt, *, at: datetime) -> bool:
         what = replace(what, event=JobEvent.GIVE_UP)
     if not move(NODES, job, what.event, at=at, note=what.note, attempt=attempt.number):
         return False
-    Attempt.objects.filter(pk=attempt.pk).update(ended_at=at, outcome=what.outcome, note=what.note)
+    Attempt.objects.filter(pk=attempt.pk).update(
+        gone_at=attempt.gone_at, ended_at=at, outcome=what.outcome, note=what.note
+    )
     _tell(job, attempt, what, at=at)
     return True
 

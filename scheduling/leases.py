@@ -5,8 +5,8 @@ counters on Card, both in one transaction, so that the CHECKs see every change.
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from django.db import connection
 from django.db.models import F, Q, QuerySet
-from django.db.models.functions import Greatest
 
 from .models import Card, Lease, Part
 from .states import CHARGED
@@ -52,19 +52,32 @@ def release(part_ids: Iterable[int], *, at: datetime) -> int:
 
 def free(leases: Iterable[Lease], *, at: datetime) -> int:
     """Free leases whose node said that the card is clean. Twice is once. Returns how many."""
-    freed = 0
-    for lease in leases:
-        now_free = Lease.objects.filter(pk=lease.pk, freed_at__isnull=True).update(
-            state=Lease.State.FREED, freed_at=at
-        )
-        if now_free:
-            freed += 1
-            Card.objects.filter(pk=lease.card_id).update(
-                held_milli=Greatest(F("held_milli") - lease.milli, 0),
-                held_mib=Greatest(F("held_mib") - lease.mib, 0),
-                version=F("version") + 1,
-            )
-    return freed
+    ids = [lease.pk for lease in leases]
+    if not ids:
+        return 0
+    with connection.cursor() as cursor:
+        cursor.execute(_FREE, [Lease.State.FREED, at, ids])
+        row = cursor.fetchone()
+    return int(row[0]) if row else 0
+
+
+# One statement: the leases and their cards' counters never part.
+_FREE = """
+WITH freed AS (
+    UPDATE scheduling_lease SET state = %s, freed_at = %s
+    WHERE id = ANY(%s) AND freed_at IS NULL RETURNING card_id, milli, mib
+), gone AS (
+    SELECT card_id, sum(milli) AS milli, sum(mib) AS mib, count(*) AS leases
+    FROM freed GROUP BY card_id
+), counted AS (
+    UPDATE scheduling_card AS card SET
+        held_milli = greatest(held_milli - gone.milli, 0),
+        held_mib = greatest(held_mib - gone.mib, 0),
+        version = version + 1
+    FROM gone WHERE card.id = gone.card_id RETURNING gone.leases
+)
+SELECT coalesce(sum(leases), 0) FROM counted
+"""
 
 
 def quarantine(lease: Lease, *, at: datetime, note: str) -> bool:

@@ -1,13 +1,14 @@
 """One report applied to one part of an attempt, and what that means for its job.
 
-Called under the job's row lock. Writes Part and Attempt, moves the job by ``transitions.move``
-and lets cards go by ``leases`` on the node's word. Each state a node can report is one function
-here; an unknown one changes nothing.
+``parts`` are all parts of the attempt, in rank order, read under the job's row lock. Writes Part
+and Attempt, moves the job by ``transitions.move`` and lets cards go by ``leases`` on the node's
+word. Each state a node can report is one function here; an unknown one changes nothing.
 """
 
 import base64
 import binascii
 import logging
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -23,7 +24,9 @@ from .transitions import move
 log = logging.getLogger(__name__)
 
 
-def apply(job: Job, part: Part, said: dict[str, Any], *, at: datetime) -> None:
+def apply(
+    job: Job, part: Part, parts: Sequence[Part], said: dict[str, Any], *, at: datetime
+) -> None:
     """Take one report that is news (its seq is above the part's)."""
     part.seq = said["seq"]
     part.boot_id = str(said.get("boot_id") or part.boot_id)[:64]
@@ -31,47 +34,55 @@ def apply(job: Job, part: Part, said: dict[str, Any], *, at: datetime) -> None:
     if handler is None or part.gone_at is not None:
         part.save(update_fields=["seq", "boot_id"])
         return
-    handler(job, part, said, at)
+    handler(job, part, parts, said, at)
 
 
-def _prepared(job: Job, part: Part, said: dict[str, Any], at: datetime) -> None:
+def _prepared(
+    job: Job, part: Part, parts: Sequence[Part], said: dict[str, Any], at: datetime
+) -> None:
     part.save(update_fields=["seq", "boot_id"])
 
 
-def _refused(job: Job, part: Part, said: dict[str, Any], at: datetime) -> None:
+def _refused(
+    job: Job, part: Part, parts: Sequence[Part], said: dict[str, Any], at: datetime
+) -> None:
     """A tombstone: it never started here and never will, so its cards were never touched."""
     part.gone_at = at
     part.save(update_fields=["seq", "boot_id", "gone_at"])
     leases.free(part.leases.filter(freed_at__isnull=True), at=at)
-    _part_gone(job, part, at)
+    _part_gone(job, part, parts, at)
 
 
-def _started(job: Job, part: Part, said: dict[str, Any], at: datetime) -> None:
+def _started(
+    job: Job, part: Part, parts: Sequence[Part], said: dict[str, Any], at: datetime
+) -> None:
     part.started_at = part.started_at or at
     part.save(update_fields=["seq", "boot_id", "started_at"])
-    _maybe_running(job, part.attempt, at)
+    _maybe_running(job, part.attempt, parts, at)
 
 
-def _ended(job: Job, part: Part, said: dict[str, Any], at: datetime) -> None:
+def _ended(job: Job, part: Part, parts: Sequence[Part], said: dict[str, Any], at: datetime) -> None:
     part.started_at = part.started_at or at
     _fill_end(part, said)
     part.gone_at = at
     part.save()
-    _maybe_running(job, part.attempt, at)
+    _maybe_running(job, part.attempt, parts, at)
     _keep_head(part, said)
     leases.release([part.pk], at=at)
     free_clean_cards(part, said.get("cards"), at=at)
-    _part_gone(job, part, at)
+    _part_gone(job, part, parts, at)
 
 
-def _unsupervised(job: Job, part: Part, said: dict[str, Any], at: datetime) -> None:
+def _unsupervised(
+    job: Job, part: Part, parts: Sequence[Part], said: dict[str, Any], at: datetime
+) -> None:
     """The keeper was killed: gone if nothing is alive, else what is left must be stopped."""
     if not said.get("alive"):
-        _ended(job, part, {**said, "end": "unsupervised"}, at)
+        _ended(job, part, parts, {**said, "end": "unsupervised"}, at)
         return
     part.started_at = part.started_at or at
     part.save(update_fields=["seq", "boot_id", "started_at"])
-    _maybe_running(job, part.attempt, at)
+    _maybe_running(job, part.attempt, parts, at)
     note = "The node lost sight of the run; what is left of it is stopped."
     if ask_to_stop(NODES, job, StopReason.FAULT, at=at, note=note):
         Attempt.objects.filter(pk=part.attempt_id).update(goal=Attempt.Goal.END)
@@ -105,32 +116,31 @@ def _int(value: Any) -> int | None:
     return value if isinstance(value, int) and abs(value) < 2**31 else None
 
 
-def _maybe_running(job: Job, attempt: Attempt, at: datetime) -> None:
+def _maybe_running(job: Job, attempt: Attempt, parts: Sequence[Part], at: datetime) -> None:
     """All parts have started: the job runs (and may have ended in the same breath)."""
-    if job.state != JobState.STARTING:
-        return
-    if Part.objects.filter(attempt=attempt, started_at__isnull=True).exists():
+    if job.state != JobState.STARTING or any(part.started_at is None for part in parts):
         return
     if move(NODES, job, JobEvent.START, at=at, attempt=attempt.number):
         Attempt.objects.filter(pk=attempt.pk).update(started_at=at)
-        _stop_for_a_failed_rank(job, attempt, at)
+        _stop_for_a_failed_rank(job, attempt, parts, at)
 
 
-def _part_gone(job: Job, part: Part, at: datetime) -> None:
+def _part_gone(job: Job, part: Part, parts: Sequence[Part], at: datetime) -> None:
     attempt = part.attempt
-    if Part.objects.filter(attempt=attempt, gone_at__isnull=True).exists():
-        _stop_for_a_failed_rank(job, attempt, at)
+    if any(one.gone_at is None for one in parts):
+        _stop_for_a_failed_rank(job, attempt, parts, at)
         return
     if move(NODES, job, JobEvent.GONE, at=at, attempt=attempt.number):
-        Attempt.objects.filter(pk=attempt.pk).update(gone_at=at)
-        if not finishing.finish_if_kept(job, attempt, at=at):
+        attempt.gone_at = at
+        if not finishing.finish_if_kept(job, attempt, parts, at=at):
+            Attempt.objects.filter(pk=attempt.pk).update(gone_at=at)
             hints.finish_soon(attempt.pk)
-    hints.cycle_soon(f"run {attempt.run_id} gone")
 
 
-def _stop_for_a_failed_rank(job: Job, attempt: Attempt, at: datetime) -> None:
+def _stop_for_a_failed_rank(
+    job: Job, attempt: Attempt, parts: Sequence[Part], at: datetime
+) -> None:
     """A part of a running gang has failed: the others are stopped, the outcome is that rank's."""
-    parts = list(Part.objects.filter(attempt=attempt).order_by("first_rank"))
     failed = [p for p in parts if p.gone_at and p.end and (p.exit_code != 0 or p.exit_signal)]
     if not failed or all(p.gone_at for p in parts):
         return

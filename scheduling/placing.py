@@ -20,7 +20,7 @@ from .engine.world import PartPlan, Placement
 from .models import Attempt, Card, Job, Part
 from .snapshot import WORKING
 from .states import JobEvent
-from .transitions import move
+from .transitions import move_all
 
 log = logging.getLogger(__name__)
 
@@ -108,10 +108,9 @@ def _write(batch: Sequence[Placement], free: _Free, *, now: datetime) -> list[in
     if len(jobs) < len(ids):
         raise _Stale("a job is gone")
     attempts = _attempts(ids, now=now)
-    for attempt in attempts:
-        job = jobs[attempt.job_id]
-        if not move(CYCLE, job, JobEvent.PLACE, at=now, attempt=attempt.number):
-            raise _Stale(f"job {job.pk} is {job.state}")
+    numbers = {jobs[attempt.job_id]: attempt.number for attempt in attempts}
+    if len(move_all(CYCLE, numbers, JobEvent.PLACE, at=now)) < len(ids):
+        raise _Stale("a job does not wait any more")
     parts = Part.objects.bulk_create(
         part
         for placement, attempt in zip(batch, attempts, strict=True)

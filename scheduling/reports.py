@@ -1,15 +1,15 @@
 """What nodes say of runs, taken once, by one path: events, looks and the answers of go and stop.
 
-``hear`` stores (one row per node, run and seq), ``take`` applies, each report in a transaction
-of its own under its job's row lock. Old news and repeats change nothing. A run that no row knows
-is not ours to keep: its node is told to stop it.
+``hear`` stores (one row per node, run and seq), ``take`` applies, a batch in a transaction under
+the row locks of its jobs. Old news and repeats change nothing. A run that no row knows is not
+ours to keep: its node is told to stop it.
 """
 
 import logging
 import re
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import InterfaceError, OperationalError, transaction
 
@@ -17,24 +17,33 @@ from nodes import clock, hints
 from nodes.models import RunReport
 
 from . import part_facts
-from .models import Job, Part
+from .models import Attempt, Job, Part
+from .states import CHARGED
 
 log = logging.getLogger(__name__)
 _RUN_ID = re.compile(r"(\d{1,18})-(\d{1,9})-([0-9a-f]{8})\Z")
 MOST_AT_ONCE = 500
+BATCH = 32
 GREATEST = 2**53
 
 
 def hear(node_id: int, said: Sequence[dict[str, Any]], *, at: datetime) -> int:
-    """Store reports that are new; malformed ones are logged and dropped. One statement."""
+    """Store a node's reports that are new; malformed ones are logged and dropped."""
+    return hear_all([(node_id, one) for one in said], at=at)
+
+
+def hear_all(said: Sequence[tuple[int, dict[str, Any]]], *, at: datetime) -> int:
+    """``hear`` for (node, report) pairs of several nodes. One statement."""
     rows = [
         RunReport(node_id=node_id, run_id=one["run"], seq=one["seq"], body=one, heard_at=at)
-        for one in said
+        for node_id, one in said
         if _well_formed(one)
     ]
     if len(rows) < len(said):
-        log.warning("node %s sent %d reports that are none", node_id, len(said) - len(rows))
-    RunReport.objects.bulk_create(rows, ignore_conflicts=True)
+        bad = sorted({node_id for node_id, one in said if not _well_formed(one)})
+        log.warning("nodes %s sent %d reports that are none", bad, len(said) - len(rows))
+    if rows:
+        RunReport.objects.bulk_create(rows, ignore_conflicts=True)
     return len(rows)
 
 
@@ -47,23 +56,37 @@ def heard(node_id: int, said: list[dict[str, Any]]) -> None:
 def take() -> int:
     """Apply every report that was not taken yet. Safe to run twice at once. Returns how many.
 
-    One that cannot be applied is left for the next call and holds up no other.
+    They are applied in batches, one report of a job in each. One that cannot be applied is left
+    for the next call and holds up no other.
     """
     taken = 0
     broken: list[int] = []
     while taken + len(broken) < MOST_AT_ONCE:
         try:
-            if not _take_next(broken):
-                break
-            taken += 1
-        except _Broken as report:
-            log.exception("%s cannot be applied; it is tried again", report)
-            broken.append(report.pk)
+            count = _take_some(BATCH, broken)
+        except _Broken:
+            taken += _take_one_by_one(broken)
+            continue
+        if not count:
+            break
+        taken += count
+    return taken
+
+
+def _take_one_by_one(broken: list[int]) -> int:
+    """What a batch could not take together: so the one at fault is found."""
+    taken = 0
+    for _ in range(BATCH):
+        try:
+            taken += _take_some(1, broken)
+        except _Broken as one:
+            log.exception("%s cannot be applied; it is tried again", one)
+            broken.append(one.pk)
     return taken
 
 
 class _Broken(Exception):
-    """A report that could not be applied; nothing of it was written."""
+    """A report that could not be applied; nothing of its batch was written."""
 
     def __init__(self, report: RunReport) -> None:
         super().__init__(f"report {report.seq} of run {report.run_id} by node {report.node_id}")
@@ -71,60 +94,87 @@ class _Broken(Exception):
 
 
 @transaction.atomic
-def _take_next(broken: Sequence[int]) -> bool:
+def _take_some(most: int, broken: Sequence[int]) -> int:
     """The oldest that nobody else is taking: many takers share the work, none repeats it."""
-    report = (
+    found = (
         RunReport.objects.select_for_update(skip_locked=True)
         .filter(taken_at__isnull=True)
         .exclude(pk__in=broken)
-        .order_by("id")
-        .first()
+        .order_by("id")[:most]
     )
-    if report is None:
-        return False
-    try:
-        _apply(report, at=clock.now())
-    except (OperationalError, InterfaceError):
-        raise  # the database's matter, not the report's
-    except Exception as failed:
-        raise _Broken(report) from failed
-    return True
+    first_of_each: dict[object, RunReport] = {}
+    for report in found:
+        # What follows for the same job is read again once this one is written.
+        first_of_each.setdefault(job_of(report.run_id) or report.pk, report)
+    batch = list(first_of_each.values())
+    if batch:
+        _apply_all(batch, at=clock.now())
+    return len(batch)
 
 
-def _apply(report: RunReport, *, at: datetime) -> None:
-    found = _part(report)
-    if found is None:
-        log.warning("node %s runs %s, which nobody knows", report.node_id, report.run_id)
-        hints.stop_unknown_soon(report.node_id, report.run_id)
-    else:
-        job, part = found
-        if report.seq > part.seq:
-            part_facts.apply(job, part, report.body, at=at)
-    RunReport.objects.filter(pk=report.pk).update(taken_at=at)
+def _apply_all(batch: Sequence[RunReport], *, at: datetime) -> None:
+    """Every report of a batch to its part; the jobs' rows are locked, in the order of their ids."""
+    known = _Known(batch)
+    for report in batch:
+        try:
+            found = known.of(report)
+            if found is None:
+                log.warning("node %s runs %s, which nobody knows", report.node_id, report.run_id)
+                hints.stop_unknown_soon(report.node_id, report.run_id)
+            elif report.seq > found.part.seq:
+                part_facts.apply(*found, report.body, at=at)
+        except (OperationalError, InterfaceError):
+            raise  # the database's matter, not the report's
+        except Exception as failed:
+            raise _Broken(report) from failed
+    RunReport.objects.filter(pk__in=[report.pk for report in batch]).update(taken_at=at)
+    gone = [job for job in known.jobs.values() if job.state not in CHARGED]
+    if gone:
+        hints.cycle_soon(f"{len(gone)} runs gone")
 
 
-def _part(report: RunReport) -> tuple[Job, Part] | None:
-    """The job (its row locked) and the part that a run id names, if this node has it."""
-    match = _RUN_ID.match(report.run_id)
-    if match is None:
+class _Found(NamedTuple):
+    """What a report speaks of: the job (row locked), the part, and all parts of its attempt."""
+
+    job: Job
+    part: Part
+    parts: Sequence[Part]
+
+
+class _Known:
+    """The rows that a batch of reports speaks of, read after their jobs were locked."""
+
+    def __init__(self, batch: Sequence[RunReport]) -> None:
+        named = {run for report in batch if (run := run_of(report.run_id))}
+        jobs = Job.objects.select_for_update(of=("self",)).select_related("team").order_by("pk")
+        self.jobs = jobs.in_bulk([job_id for job_id, _, _ in named])
+        numbers = {number for _, number, _ in named}
+        parts = Part.objects.filter(attempt__job__in=self.jobs, attempt__number__in=numbers)
+        self._parts: dict[str, list[Part]] = {}
+        attempts: dict[int, Attempt] = {}
+        for part in parts.select_related("attempt").order_by("node_rank"):
+            part.attempt = attempts.setdefault(part.attempt_id, part.attempt)
+            self._parts.setdefault(part.attempt.run_id, []).append(part)
+
+    def of(self, report: RunReport) -> _Found | None:
+        """The rows that a report names, if its node has a part of that run."""
+        parts = self._parts.get(report.run_id, [])
+        for part in parts:
+            if part.node_id == report.node_id:
+                return _Found(self.jobs[part.attempt.job_id], part, parts)
         return None
-    job_id, number, _ = match.groups()
-    job = (
-        Job.objects.select_for_update(of=("self",))
-        .select_related("team")
-        .filter(pk=int(job_id))
-        .first()
-    )
-    if job is None:
-        return None
-    part = (
-        Part.objects.select_related("attempt")
-        .filter(attempt__job=job, attempt__number=int(number), node_id=report.node_id)
-        .first()
-    )
-    if part is None or part.attempt.run_id != report.run_id:
-        return None
-    return job, part
+
+
+def run_of(run_id: str) -> tuple[int, int, str] | None:
+    """(job, attempt number, uuid's beginning) that a run id names; None if it is none."""
+    match = _RUN_ID.match(run_id)
+    return (int(match[1]), int(match[2]), match[3]) if match else None
+
+
+def job_of(run_id: str) -> str | None:
+    """The job's id as a run id writes it."""
+    match = _RUN_ID.match(run_id)
+    return match[1] if match else None
 
 
 def _well_formed(one: Any) -> bool:

@@ -28,8 +28,8 @@ def run_reconcile() -> None:
 
 
 @shared_task(name="scheduling.launch")
-def run_launch(attempt_id: int) -> None:
-    launch.launch(attempt_id)
+def run_launch(attempt_ids: list[int]) -> None:
+    launch.launch_all(attempt_ids)
 
 
 @shared_task(name="scheduling.stop")

@@ -10,8 +10,16 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.test import Client
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
 from tests import builders
+
+# How quick the machine is today is no property of the code.
+hypothesis_settings.register_profile(
+    "gangway", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+hypothesis_settings.load_profile("gangway")
 
 
 @pytest.fixture(autouse=True)
