@@ -7,6 +7,7 @@ again by the reconciler until each node has answered. A refusal is an answer and
 by its class; silence is not, and changes nothing.
 """
 
+import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
@@ -160,10 +161,15 @@ def _write_prepared(starts: Sequence[_Start]) -> list[_Start]:
 
 
 def _note_phases(starts: Sequence[_Start], at: datetime) -> None:
+    """How long the preparing took; what was begun together took equally long."""
+    alike: dict[str, list[Attempt]] = {}
     for one in starts:
         seconds = max((at - (one.attempt.began_at or at)).total_seconds(), 0.0)
         one.attempt.phases["prepare"] = round(seconds, 3)
-    Attempt.objects.bulk_update([one.attempt for one in starts], ["phases"])
+        alike.setdefault(json.dumps(one.attempt.phases), []).append(one.attempt)
+    for some in alike.values():
+        ids = [attempt.pk for attempt in some]
+        Attempt.objects.filter(pk__in=ids).update(phases=some[0].phases)
 
 
 def _go(starts: Sequence[_Start]) -> None:

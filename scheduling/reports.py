@@ -7,6 +7,7 @@ ours to keep: its node is told to stop it.
 
 import logging
 import re
+import threading
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -24,6 +25,8 @@ log = logging.getLogger(__name__)
 _RUN_ID = re.compile(r"(\d{1,18})-(\d{1,9})-([0-9a-f]{8})\Z")
 MOST_AT_ONCE = 500
 BATCH = 32
+_turn = threading.Lock()
+_asked = threading.Event()
 GREATEST = 2**53
 
 
@@ -57,8 +60,22 @@ def take() -> int:
     """Apply every report that was not taken yet. Safe to run twice at once. Returns how many.
 
     They are applied in batches, one report of a job in each. One that cannot be applied is left
-    for the next call and holds up no other.
+    for the next call and holds up no other. One thread of a process does it at a time; who comes
+    meanwhile leaves it to that one, and returns 0.
     """
+    taken = 0
+    _asked.set()
+    # Whoever finds the turn taken has asked before, so the one at it sees that once it is through.
+    while _asked.is_set() and _turn.acquire(blocking=False):
+        try:
+            _asked.clear()
+            taken += _take_all()
+        finally:
+            _turn.release()
+    return taken
+
+
+def _take_all() -> int:
     taken = 0
     broken: list[int] = []
     while taken + len(broken) < MOST_AT_ONCE:
