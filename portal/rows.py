@@ -20,6 +20,19 @@ class Place:
     cells: tuple[Cell, ...]
 
     @property
+    def numbers(self) -> str:
+        """The cards' numbers on their node in words: "GPU 3", "GPUs 0-3, 6"."""
+        indexes = sorted(cell.gpu.index for cell in self.cells if cell.gpu is not None)
+        runs: list[list[int]] = []
+        for index in indexes:
+            if runs and index == runs[-1][-1] + 1:
+                runs[-1].append(index)
+            else:
+                runs.append([index])
+        told = ", ".join(f"{r[0]}-{r[-1]}" if len(r) > 1 else f"{r[0]}" for r in runs)
+        return f"GPU{'s' if len(indexes) > 1 else ''} {told}" if told else ""
+
+    @property
     def last_rank(self) -> int:
         return self.part.first_rank + self.part.ranks - 1
 

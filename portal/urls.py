@@ -23,6 +23,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("nodes/<str:name>/alarm/", nodes.node_clear_alarm, name="node-clear-alarm"),
     path("signin/", account.SignIn.as_view(), name="signin"),
     path("signout/", LogoutView.as_view(), name="signout"),
+    path("password/", account.ChangePassword.as_view(), name="password"),
     path("theme/", account.set_theme, name="theme"),
     path("admin/", site.urls),
     path("api/v1/", include("portal.api.urls")),

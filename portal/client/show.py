@@ -71,6 +71,7 @@ def job(found: Json) -> str:
         ("Command", _first_line(found["command"])),
         *(("On", _on(place)) for place in found["placement"]),
         *(("Waits", reason["sentence"]) for reason in found["reasons"]),
+        ("Why", _note(found)),
     ]
     if found["next_step"]:
         facts.append(("Next", found["next_step"]))
@@ -132,7 +133,15 @@ def _asks(job: Json) -> str:
 def _ending(job: Json) -> str:
     if job["exit_signal"] is not None:
         return f"signal {job['exit_signal']}"
-    return "never ran" if job["exit_code"] is None else f"exit code {job['exit_code']}"
+    if job["exit_code"] is not None:
+        return f"exit code {job['exit_code']}"
+    return "how is unknown" if job["started_at"] else "never ran"
+
+
+def _note(job: Json) -> str:
+    """What the last attempt says of an end that was not the job's own success."""
+    attempts = job["attempts"] if job["state"] != "COMPLETED" else []
+    return str(max(attempts, key=lambda one: int(one["number"]))["note"]) if attempts else ""
 
 
 def _first_line(command: str) -> str:

@@ -19,10 +19,10 @@ from scheduling.actors import person
 from scheduling.errors import SchedulingError
 from scheduling.models import Job
 from scheduling.services import jobs
+from scheduling.states import WAITING
 
 Act = Callable[..., Job]
 DONE_WORDS = {
-    "cancel": "Asked to stop. It ends at once while it waits, else after its time to save.",
     "hold": "Held. It keeps its place and starts only after a release.",
     "release": "Released. It waits for its turn again, in its old place.",
 }
@@ -58,8 +58,15 @@ def _act(request: HttpRequest, job: Job, verb: str, act: Act) -> HttpResponse:
     except SchedulingError as why:
         messages.error(request, f"{why.cause} {why.next_step}")
     else:
-        messages.success(request, DONE_WORDS[verb])
+        messages.success(request, DONE_WORDS.get(verb) or _cancelled(job))
     return redirect("job-detail", job.pk)
+
+
+def _cancelled(job: Job) -> str:
+    """True now and when the page has moved on: ``job`` is as it was before."""
+    if job.state in WAITING:
+        return "You cancelled it before it started."
+    return f"You cancelled it; its processes get up to {words.duration(job.grace_s)} to save."
 
 
 def signed_in(request: HttpRequest) -> User:
