@@ -15,6 +15,7 @@ from django.db.models import OuterRef, Subquery, Sum
 
 from nodes.models import Gpu, Node
 
+from . import occupancy
 from .engine import world
 from .leases import charged
 from .models import ExcludedNode, Job, Lease, Ledger, Part, Quota, Team
@@ -33,7 +34,7 @@ class Snapshot:
 
 
 def take(now: datetime) -> Snapshot:
-    """Read everything one cycle may look at: nine queries, whatever the size."""
+    """Read everything one cycle may look at: ten queries, whatever the size."""
     version = Ledger.objects.values_list("version", flat=True).get(pk=1)
     jobs, told = _jobs(now)
     return Snapshot(
@@ -44,6 +45,7 @@ def take(now: datetime) -> Snapshot:
             teams=teams(),
             limits=limits(),
             uses=_uses(),
+            running=occupancy.running(now),
         ),
         version,
         told,
@@ -76,6 +78,8 @@ def engine_job(job: Job, *, excluded: frozenset[int] = frozenset()) -> world.Job
         excluded=excluded,
         eligible_us=_us(job.eligible_at) if job.eligible_at else 0,
         user=str(job.user_id),
+        limit_us=occupancy.limit_us(job),
+        preemptible=job.priority_class.preemptible,
     )
 
 

@@ -7,6 +7,7 @@ shrink inside a cycle, so a request that failed once is not tried again.
 from typing import NamedTuple
 
 from .fit import Need, choose, need_of, parts_of, splits
+from .lanes import FOREVER
 from .never import never
 from .quota import UNLIMITED, Amount, Ledger
 from .shortage import Outlook, said, shortages
@@ -28,6 +29,7 @@ class Shape(NamedTuple):
     disk_gib: int
     excluded: frozenset[int]
     team: int | None
+    booking: int
 
 
 class Cycle:
@@ -37,8 +39,9 @@ class Cycle:
         self.now_us = world.now_us
         self.stock = Stock(world)
         self.ledger = Ledger(world.teams, world.limits, world.uses)
-        self._failed: set[Shape] = set()
-        self._outlooks: dict[Shape, list[Outlook]] = {}
+        # The least reach (how many promises it runs into) at which a shape had no place.
+        self._failed: dict[Shape, int] = {}
+        self._outlooks: dict[tuple[Shape, int], list[Outlook]] = {}
 
     def place(self, job: Job) -> Placement | None:
         """Take the best place for a job and charge its team; None when it must wait."""
@@ -47,7 +50,7 @@ class Cycle:
             return None
         model, parts = found
         for part in parts:
-            self.stock.take(part)
+            self.stock.take(part, limit_of(job))
         cpus, memory_mib = sum(p.cpus for p in parts), sum(p.memory_mib for p in parts)
         self.ledger.charge(job.team, model, Amount(job.gpus * 1000, cpus, memory_mib))
         return Placement(job.id, parts)
@@ -63,14 +66,15 @@ class Cycle:
             if not self.ledger.blockers(job.team, model, asked)
         ]
         shape = self._shape(job, models)
-        if shape in self._failed:
+        reach = self.stock.time.reach(limit_of(job))
+        if shape in self._failed and self._failed[shape] <= reach:
             return None
         needs = self._needs(job, models)
         choices = [
             choice for model in models if (choice := choose(self.stock, job, model, needs[model]))
         ]
         if not choices:
-            self._failed.add(shape)
+            self._failed[shape] = reach
             return None
         best = min(choices)
         return best.model, parts_of(self.stock, job, best, needs[best.model])
@@ -110,10 +114,11 @@ class Cycle:
             job.disk_gib,
             job.excluded,
             job.team if capped else None,
+            job.booking,
         )
 
     def _looked_at(self, job: Job, models: tuple[str, ...]) -> list[Outlook]:
-        shape = self._shape(job, models)
+        shape = self._shape(job, models), self.stock.time.reach(limit_of(job))
         if shape not in self._outlooks:
             needs = self._needs(job, models)
             self._outlooks[shape] = shortages(self.stock, job, needs.items())
@@ -126,6 +131,11 @@ class Cycle:
         memory_mib = [need.memory_on(n.host) for n in outlook.nearest if "team_memory" in n.lacks]
         over = Amount(0, max(cpus, default=0) * need.nodes, max(memory_mib, default=0) * need.nodes)
         return self.ledger.blockers(job.team, outlook.model, over)
+
+
+def limit_of(job: Job) -> int:
+    """Return how long a job holds what it gets at most; FOREVER without a limit."""
+    return FOREVER if job.limit_us is None else job.limit_us
 
 
 def asked_of(job: Job) -> Amount:

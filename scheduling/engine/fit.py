@@ -8,7 +8,9 @@ preference is a term of ``Choice``'s key.
 from dataclasses import dataclass
 from itertools import compress
 
-from .stock import Bucket, Host, Kind, Shelf, Stock
+from .lanes import FOREVER
+from .stock import Bucket, Host, Kind, Shelf, Stock, Wanted
+from .timeline import Span
 from .world import Job, PartPlan
 
 LACKS = ("gpus", "cpus", "memory", "disk", "team_cpus", "team_memory")
@@ -29,6 +31,8 @@ class Need:
     cpus_cap: int | None
     memory_cap_mib: int | None
     excluded: frozenset[int]
+    limit_us: int = FOREVER
+    booking: int = 0
 
     def cpus_on(self, room: Host | Kind) -> int:
         """Return the CPU cores this part takes on a node."""
@@ -65,6 +69,8 @@ def need_of(job: Job, cpus_left: int | None = None, memory_left_mib: int | None 
         cpus_cap=None if cpus_left is None else cpus_left // job.nodes,
         memory_cap_mib=None if memory_left_mib is None else memory_left_mib // job.nodes,
         excluded=job.excluded,
+        limit_us=FOREVER if job.limit_us is None else job.limit_us,
+        booking=job.booking,
     )
 
 
@@ -93,13 +99,16 @@ def tightest(stock: Stock, shelf: Shelf, need: Need) -> list[Host] | None:
     Source: best fit; D. S. Johnson, Near-Optimal Bin Packing Algorithms (MIT, 1973).
     """
     chosen: list[Host] = []
+    promises = stock.time.promises
     for bucket in shelf.buckets[need.gpus :]:
         if not bucket.ranks or not _may_hold(bucket, need):
             continue
         before = len(chosen)
         for rank in bucket.ranks:
             host = stock.hosts[rank]
-            if host.node.id not in need.excluded and _holds(host, need):
+            if host.node.id in need.excluded or not _holds(host, need):
+                continue
+            if host.node.id not in promises or lasts(stock, host, shelf.wanted, need):
                 chosen.append(host)
                 if len(chosen) == need.nodes:
                     return chosen
@@ -132,13 +141,38 @@ def parts_of(stock: Stock, job: Job, choice: Choice, need: Need) -> tuple[PartPl
     return tuple(
         PartPlan(
             node=host.node.id,
-            gpus=tuple(sorted(gpu.id for gpu in host.cards(wanted)[: need.gpus])),
+            gpus=_cards_of(stock, host, wanted, need),
             cpus=need.cpus_on(host),
             memory_mib=need.memory_on(host),
             disk_gib=need.disk_gib,
         )
         for host in hosts
     )
+
+
+def span_of(host: Host, wanted: Wanted, need: Need) -> Span:
+    """Return what a part asks of a node over time."""
+    return Span(
+        wanted.model,
+        wanted.memory_mib,
+        need.gpus,
+        need.cpus_on(host),
+        need.memory_on(host),
+        need.disk_gib,
+        need.limit_us,
+        need.booking,
+    )
+
+
+def lasts(stock: Stock, host: Host, wanted: Wanted, need: Need) -> bool:
+    """Return whether a part that starts now ends before every promise on what it would use."""
+    return bool(stock.time.cards_now(host.node.id, span_of(host, wanted, need)))
+
+
+def _cards_of(stock: Stock, host: Host, wanted: Wanted, need: Need) -> tuple[int, ...]:
+    if host.node.id in stock.time.promises:
+        return stock.time.cards_now(host.node.id, span_of(host, wanted, need))
+    return tuple(sorted(gpu.id for gpu in host.cards(wanted)[: need.gpus]))
 
 
 def _part(total: int | None, nodes: int) -> int | None:

@@ -7,6 +7,7 @@ Owns the sequence and nothing else: each question is a module of its own. A new 
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from .ahead import Ahead
 from .cycle import Cycle
 from .order import in_order
 from .world import Job, Plan, Reason, Waiting, World, reason
@@ -36,7 +37,7 @@ def plan(world: World) -> Plan:
 def _explained(cycle: Cycle, jobs: Iterable[Job]) -> Iterator[Waiting]:
     """Yield every waiting job, in queue order, with its place and all its blockers."""
     positions: Counter[int] = Counter()
-    ahead: Counter[tuple[int, str]] = Counter()
+    ahead = Ahead()
     for job in jobs:
         positions[job.pool] += 1
         delay = _backoff(cycle.now_us, job)
@@ -45,9 +46,9 @@ def _explained(cycle: Cycle, jobs: Iterable[Job]) -> Iterator[Waiting]:
         if fit and fit[0].code == "NeverFits":
             reasons = [*fit, *delay, *quota]
         elif fit:
-            reasons += _queued_behind(job, ahead)
+            reasons += ahead.of(job)
             if not delay and not quota:
-                ahead[job.pool, job.gpu_model] += 1
+                ahead.add(job)
         yield Waiting(job.id, positions[job.pool], tuple(reasons))
 
 
@@ -55,12 +56,3 @@ def _backoff(now_us: int, job: Job) -> list[Reason]:
     if job.eligible_us <= now_us:
         return []
     return [reason("Backoff", seconds=-(-(job.eligible_us - now_us) // 1_000_000))]
-
-
-def _queued_behind(job: Job, ahead: Counter[tuple[int, str]]) -> list[Reason]:
-    """Say how many waiting jobs ahead want the same: any job wants what one without model wants."""
-    if job.gpu_model:
-        jobs = ahead[job.pool, job.gpu_model] + ahead[job.pool, ""]
-    else:
-        jobs = sum(count for (pool, _), count in ahead.items() if pool == job.pool)
-    return [reason("Priority", ahead=jobs)] if jobs else []

@@ -5,11 +5,11 @@ present tense, numbers with units, then the way round. A new code is a row of ``
 row of the table in ``docs/placement.md``; a test compares the two.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
+from .phrases import Numbers, booked, maintained, priority
 from .world import Reason
 
-Numbers = Mapping[str, int | str]
 _UNITS = {"cpus": "CPU cores", "memory": "GiB of RAM", "disk": "GiB of disk"}
 
 
@@ -167,13 +167,6 @@ _NEVER: dict[str, Callable[[Numbers], str]] = {
 }
 
 
-def _priority(n: Numbers) -> str:
-    ahead = int(n["ahead"])
-    if ahead == 1:
-        return "1 job is ahead that wants the same cards."
-    return f"{ahead} jobs are ahead that want the same cards."
-
-
 def _amount(n: Numbers, name: str) -> str:
     return _gib(n[name]) if n["what"] == "memory" else str(n[name])
 
@@ -202,10 +195,12 @@ CATALOGUE: dict[str, Callable[[Numbers], str]] = {
         "Release it to try again."
     ),
     "HeldUser": lambda n: "It is held. Release it, and it takes its place in the queue.",
+    "Maintenance": maintained,
     "NeverFits": _never_fits,
     "NodeUnavailable": _node_unavailable,
     "NotEvaluated": lambda n: "Not looked at yet. It is looked at in the next cycle.",
-    "Priority": _priority,
+    "Priority": priority,
     "QuotaLimit": _quota_limit,
+    "Reservation": booked,
     "Resources": _resources,
 }

@@ -10,13 +10,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from .fit import Need, short
+from .fit import Need, lasts, short, span_of
 from .stock import Host, Kind, Shelf, Stock
+from .timeline import Promise
 from .world import Job, Reason, reason
 
 # Any set of nodes gives a true answer; looking at more only finds a nearer one.
 LOOK_HOSTS = 16
 NAMED_HOSTS = 3
+NAMED_JOBS = 5
 # Cards that are held are not told: that is what waiting means.
 _SAID_OF_CARDS = ("degraded", "failed", "foreign", "quarantined", "releasing")
 
@@ -29,6 +31,7 @@ class Near:
     away: bool
     missing: int
     lacks: tuple[str, ...]
+    promised: tuple[Promise, ...] = ()
 
     def distance(self) -> tuple[bool, int, int, int]:
         """Return how far the node is: away, cards missing, kinds of things short, rank."""
@@ -77,6 +80,7 @@ def said(job: Job, outlook: Outlook) -> tuple[Reason, ...]:
     for what in ("cpus", "memory", "disk"):
         if what in lacks:
             reasons.append(_side(outlook, what))
+    reasons += _promised([near for near in outlook.nearest if near.promised])
     # Nodes that are closed but have room are a second way out, so they are told too.
     if outlook.apart:
         reasons.append(_unavailable(outlook, outlook.apart))
@@ -91,8 +95,8 @@ def _outlook(stock: Stock, job: Job, model: str, need: Need) -> Outlook | None:
     fit = {kind for kind in shelf.census if _could_hold(kind, need)}
     open_hosts = islice(_open_hosts(stock, shelf, need, fit), enough)
     away_hosts = islice(_away_hosts(stock, shelf, need, fit), enough)
-    here = [_near(shelf, host, need) for host in open_hosts]
-    away = [_near(shelf, host, need) for host in away_hosts]
+    here = [_near(stock, shelf, host, need) for host in open_hosts]
+    away = [_near(stock, shelf, host, need) for host in away_hosts]
     ranked = sorted([*here, *away], key=Near.distance)
     nearest = tuple(ranked[: need.nodes])
     room = sum(not near.lacks for near in here)
@@ -103,7 +107,7 @@ def _outlook(stock: Stock, job: Job, model: str, need: Need) -> Outlook | None:
     return Outlook(model, shelf, need, nearest, apart)
 
 
-def _near(shelf: Shelf, host: Host, need: Need) -> Near:
+def _near(stock: Stock, shelf: Shelf, host: Host, need: Need) -> Near:
     cards = shelf.counts.get(host.rank, -1)
     cards = host.count(shelf.wanted) if cards < 0 else cards
     away = not host.node.accepts_work or host.node.id in need.excluded
@@ -111,7 +115,22 @@ def _near(shelf: Shelf, host: Host, need: Need) -> Near:
     lacks = short(host, cards, need)
     if missing and len(lacks) > 1:
         lacks = tuple(what for what in lacks if not _comes_along(host, missing, need, what))
-    return Near(host, away, missing, lacks)
+    if host.node.id not in stock.time.promises:
+        return Near(host, away, missing, lacks)
+    promised = _in_the_way(stock, shelf, host, need, bool(lacks))
+    return Near(host, away, missing, (*lacks, "promised") if promised else lacks, promised)
+
+
+def _in_the_way(
+    stock: Stock, shelf: Shelf, host: Host, need: Need, short_too: bool
+) -> tuple[Promise, ...]:
+    """Return the promises that keep a part off a node, once all that is short has come back."""
+    span = span_of(host, shelf.wanted, need)
+    if short_too:
+        blocked = stock.time.unpromised(host.node.id, span).bit_count() < need.gpus
+    else:
+        blocked = not lasts(stock, host, shelf.wanted, need)
+    return tuple(stock.time.in_the_way(host.node.id, span)) if blocked else ()
 
 
 def _comes_along(host: Host, missing: int, need: Need, what: str) -> bool:
@@ -198,6 +217,26 @@ def _leave_out(shelf: Shelf, counts: list[int], node: int) -> None:
     rank = shelf.rank_of.get(node)
     if rank is not None and rank in shelf.counts:
         counts[shelf.counts[rank]] -= 1
+
+
+def _promised(blocked: list[Near]) -> Iterator[Reason]:
+    """Yield a reason for each kind of promise in the way; it names the first moment to be left."""
+    for kind, code in (
+        ("job", "Priority"),
+        ("reservation", "Reservation"),
+        ("maintenance", "Maintenance"),
+    ):
+        found = [(near, one) for near in blocked for one in near.promised if one.kind == kind]
+        if not found:
+            continue
+        at_s = min(one.start_us for _, one in found) // 1_000_000
+        ids = ", ".join(str(id) for id in sorted({one.id for _, one in found})[:NAMED_JOBS])
+        if kind == "job":
+            yield reason(code, kept=1, ahead=len({one.id for _, one in found}), jobs=ids, at_s=at_s)
+            continue
+        nodes = sorted({near.host.node.name for near, _ in found})
+        names = ", ".join(nodes[:NAMED_HOSTS])
+        yield reason(code, bookings=ids, names=names, nodes=len(nodes), at_s=at_s)
 
 
 def _side(outlook: Outlook, what: str) -> Reason:

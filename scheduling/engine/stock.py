@@ -11,6 +11,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from .lanes import FOREVER
+from .timeline import TimeLine
 from .world import Gpu, Job, Labels, Node, PartPlan, World
 
 # More than any machine has: the memory of a card that does not exist, a share that costs nothing.
@@ -196,6 +198,7 @@ class Stock:
         nodes = sorted(world.nodes, key=lambda node: (node.penalty, node.name, node.id))
         self.hosts = [Host(rank, node) for rank, node in enumerate(nodes)]
         self.by_id = {host.node.id: host for host in self.hosts}
+        self.time = TimeLine(world)
         self._shelves: dict[Wanted, Shelf] = {}
         self._standing: dict[int, list[Shelf]] = defaultdict(list)
         sizes: dict[int, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
@@ -239,8 +242,9 @@ class Stock:
                 self._standing[rank].append(shelf)
         return self._shelves[wanted]
 
-    def take(self, part: PartPlan) -> None:
+    def take(self, part: PartPlan, limit_us: int = FOREVER) -> None:
         """Take what a part uses off its node, on every shelf. Cost: O(shelves of the node)."""
+        self.time.take(part, limit_us)
         host = self.by_id[part.node]
         gone = set(part.gpus)
         for cards in host.free.values():

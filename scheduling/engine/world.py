@@ -84,6 +84,8 @@ class Job:
 
     ``cpus`` and ``memory_mib`` are totals, divided evenly and rounded up; None takes of each node
     its share per card. ``disk_gib`` is asked of every node. ``excluded`` are node ids left out.
+    ``limit_us`` is how long it holds its cards at most, from its placement until they are clean;
+    None: no limit. ``booking`` is the one it runs in, 0 for none.
     """
 
     id: int
@@ -102,6 +104,54 @@ class Job:
     excluded: frozenset[int] = frozenset()
     eligible_us: int = 0
     user: str = ""
+    limit_us: int | None = None
+    preemptible: bool = False
+    booking: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What a job holds of one node, and until when at the latest (None: it has no limit).
+
+    ``gpus`` are card ids. A card that is being cleaned is held until it is thought to be clean.
+    """
+
+    job: int
+    node: int
+    gpus: tuple[int, ...]
+    cpus: int
+    memory_mib: int
+    disk_gib: int
+    ends_us: int | None
+    team: int = 0
+    preemptible: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Booking:
+    """Cards promised over [start_us, end_us): only jobs of that ``id`` may run into it there.
+
+    ``kind`` is reservation or maintenance. ``id`` is not 0.
+    """
+
+    id: int
+    gpus: tuple[int, ...]
+    start_us: int
+    end_us: int
+    kind: str = "reservation"
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The rules of a pool's queue.
+
+    ``strict``: nobody starts past one that lacks room. ``depth``: for how many jobs room is kept
+    on the time line, from the first of the queue; 0 for none, -1 for all.
+    """
+
+    id: int
+    strict: bool = False
+    depth: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +164,9 @@ class World:
     teams: tuple[Team, ...] = ()
     limits: tuple[Limit, ...] = ()
     uses: tuple[Use, ...] = ()
+    running: tuple[Running, ...] = ()
+    bookings: tuple[Booking, ...] = ()
+    pools: tuple[Pool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

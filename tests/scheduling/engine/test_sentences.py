@@ -43,6 +43,11 @@ SAID: list[tuple[Reason, str]] = [
         "It is held. Release it, and it takes its place in the queue.",
     ),
     (
+        reason("Maintenance", bookings="4", names="h01, h02", nodes=2, at_s=1_800_000_000),
+        "It could still run at 08:00 UTC on 15 Jan, when maintenance of h01, h02 begins. "
+        "With a time limit that ends before, it starts; else it waits for other nodes.",
+    ),
+    (
         reason("NeverFits", what="gpus", model="H100", asked=16, largest=8, nodes=1, spread=2),
         "No node has 16 H100; the largest has 8. Spread it over 2 nodes, or ask for fewer.",
     ),
@@ -55,8 +60,8 @@ SAID: list[tuple[Reason, str]] = [
         "Not looked at yet. It is looked at in the next cycle.",
     ),
     (
-        reason("Priority", ahead=3),
-        "3 jobs are ahead that want the same cards.",
+        reason("Priority", ahead=3, jobs="11, 14, 15"),
+        "3 jobs are ahead that want the same cards: jobs 11, 14, 15.",
     ),
     (
         reason(
@@ -72,6 +77,11 @@ SAID: list[tuple[Reason, str]] = [
         ),
         "vision holds 14 of 16 H100, and this job asks for 4. "
         "It starts when other jobs of vision end.",
+    ),
+    (
+        reason("Reservation", bookings="4", names="h01", nodes=1, at_s=1_800_000_000),
+        "It could still run at 08:00 UTC on 15 Jan, when a reservation on h01 begins. "
+        "With a time limit that ends before, it starts; else it waits for other cards.",
     ),
     (
         reason("Resources", what="gpus", model="H100", free=9, asked=16, failed=1, foreign=2),
@@ -93,6 +103,19 @@ def quota(**numbers: int | str) -> Reason:
 
 
 MORE: list[tuple[Reason, str]] = [
+    (
+        reason("Priority", kept=1, ahead=1, jobs="17", at_s=1_800_000_001),
+        "It would fit now, but could still run at 08:01 UTC on 15 Jan, from when what it needs "
+        "is kept for job 17. With a time limit that ends before, it starts.",
+    ),
+    (
+        reason("Priority", strict=1, ahead=1, jobs="17"),
+        "This pool starts jobs strictly in order, and job 17 waits ahead of it.",
+    ),
+    (
+        reason("Priority", ahead=7, jobs="1, 2, 3, 4, 5"),
+        "7 jobs are ahead that want the same cards: jobs 1, 2, 3, 4, 5 and 2 more.",
+    ),
     (
         reason("Backoff", seconds=121),
         "It could not start a moment ago. It is tried again in 3 min.",
@@ -152,8 +175,8 @@ MORE: list[tuple[Reason, str]] = [
         "Of the rest, 1 has failed, 2 are degraded and 1 is being cleaned.",
     ),
     (
-        reason("Maintenance", rack="r7", until=5),
-        "Maintenance: rack r7, until 5.",
+        reason("Weather", rack="r7", until=5),
+        "Weather: rack r7, until 5.",
     ),
 ]
 

@@ -1,0 +1,62 @@
+"""Words about time: moments, what is kept for whom from when, who is ahead.
+
+Owns the sentences of ``Priority``, ``Reservation`` and ``Maintenance``; sentences.py lists them.
+Moments are absolute and in UTC: a sentence stays true while it is read.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+Numbers = Mapping[str, int | str]
+
+
+def moment(at_s: int | str) -> str:
+    """Return "14:20 UTC on 2 Dec" for seconds since the epoch; rounded up to the minute."""
+    at = datetime.fromtimestamp(-(-int(at_s) // 60) * 60, UTC)
+    return f"{at:%H:%M} UTC on {at.day} {at:%b}"
+
+
+def priority(n: Numbers) -> str:
+    """Say who is ahead: jobs that want the same, one that cards are kept for, or a strict queue."""
+    if n.get("kept"):
+        return (
+            f"It would fit now, but could still run at {moment(n['at_s'])}, from when what it "
+            f"needs is kept for {_jobs(n)}. With a time limit that ends before, it starts."
+        )
+    if n.get("strict"):
+        return f"This pool starts jobs strictly in order, and {_jobs(n)} waits ahead of it."
+    ahead = int(n["ahead"])
+    if ahead == 1:
+        return f"1 job is ahead that wants the same cards{_named(n)}."
+    return f"{ahead} jobs are ahead that want the same cards{_named(n)}."
+
+
+def booked(n: Numbers) -> str:
+    """Say that a booking of somebody else begins too soon."""
+    return (
+        f"It could still run at {moment(n['at_s'])}, when {_booking(n)} on {n['names']} begins. "
+        "With a time limit that ends before, it starts; else it waits for other cards."
+    )
+
+
+def maintained(n: Numbers) -> str:
+    """Say that a maintenance begins too soon."""
+    return (
+        f"It could still run at {moment(n['at_s'])}, when maintenance of {n['names']} begins. "
+        "With a time limit that ends before, it starts; else it waits for other nodes."
+    )
+
+
+def _booking(n: Numbers) -> str:
+    return "a reservation" if "," not in str(n["bookings"]) else "the first of several reservations"
+
+
+def _jobs(n: Numbers) -> str:
+    return f"job{'s' if ',' in str(n['jobs']) else ''} {n['jobs']}"
+
+
+def _named(n: Numbers) -> str:
+    if not n.get("jobs"):
+        return ""
+    more = int(n["ahead"]) - len(str(n["jobs"]).split(","))
+    return f": {_jobs(n)}{f' and {more} more' if more > 0 else ''}"

@@ -1,0 +1,210 @@
+"""What every node has free over time: running claims, bookings, and room kept for jobs that wait.
+
+Owns the lanes (lanes.py) of a cycle and the promises on them. A claim of a running job ends by its
+limit, or never if it has none; cards that failed or are withheld never come back here. It finds
+nothing by itself: fit.py asks whether a start now would run into a promise, windows.py when a job
+could start. A new thing that holds cards over time is one more claim in ``_claims_of``.
+"""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from .lanes import FOREVER, Ask, Claim, Lane, lowest
+from .world import Booking, Gpu, PartPlan, Running, World
+
+# How long a claim that is past its end is thought to last still.
+OVERDUE_US = 60_000_000
+_COMES_BACK = ("held", "releasing")
+
+
+class Promise(NamedTuple):
+    """Cards of one node that are somebody's over [start_us, end_us): a booking's or a job's."""
+
+    start_us: int
+    end_us: int
+    mask: int
+    kind: str
+    id: int
+
+
+class Span(NamedTuple):
+    """What a part asks of a node over time. ``booking``: the one whose cards are its own."""
+
+    model: str
+    card_memory_mib: int
+    gpus: int
+    cpus: int
+    memory_mib: int
+    disk_gib: int
+    limit_us: int
+    booking: int
+
+
+class TimeLine:
+    """The lanes of all nodes, built when first asked for. Cost then: O(claims on the node)."""
+
+    def __init__(self, world: World) -> None:
+        self.now_us = world.now_us
+        self.promises: dict[int, list[Promise]] = defaultdict(list)
+        self._starts: list[int] = []
+        self._nodes = {node.id: node for node in world.nodes}
+        self._cards: dict[int, tuple[Gpu, ...]] = {}
+        self._lanes: dict[int, dict[int, Lane]] = {}
+        self._claims: dict[int, list[Claim]] = defaultdict(list)
+        self._running: dict[int, list[Running]] = defaultdict(list)
+        for claim in sorted(world.running, key=lambda one: (one.job, one.node)):
+            self._running[claim.node].append(claim)
+        if world.bookings:
+            self._book(world)
+
+    def lane(self, node: int, booking: int = 0) -> Lane:
+        """Return the lane of a node as a job of that booking sees it (0: of none)."""
+        lanes = self._lanes.get(node)
+        if lanes is None:
+            self._claims[node] = [*self._claims_of(node), *self._claims[node]]
+            lanes = self._lanes[node] = {0: self._built(node, 0)}
+        if booking and booking not in lanes:
+            if not any(claim.booking == booking for claim in self._claims[node]):
+                return lanes[0]
+            lanes[booking] = self._built(node, booking)
+        return lanes[booking]
+
+    def ask(self, node: int, span: Span) -> Ask:
+        """Return a span in terms of the node's lane."""
+        mask = self.mask(node, span.model, span.card_memory_mib)
+        return Ask(mask, span.gpus, span.cpus, span.memory_mib, span.disk_gib, span.limit_us)
+
+    def cards_now(self, node: int, span: Span) -> tuple[int, ...]:
+        """Return the card ids for a start now that runs into no promise; empty when none would.
+
+        Of the cards that would do, those of least memory, then of lowest index.
+        """
+        mask = self.lane(node, span.booking).free_for(self.ask(node, span), self.now_us)
+        return self.ids(node, lowest(mask, span.gpus))
+
+    def take(self, part: PartPlan, limit_us: int) -> None:
+        """Count a part that starts now. Cost: O(segments) once the node's lane is built."""
+        end_us = min(self.now_us + limit_us, FOREVER)
+        mask = self._mask_of(part.node, set(part.gpus))
+        side = (part.cpus, part.memory_mib, part.disk_gib)
+        self._add(part.node, Claim(self.now_us, end_us, mask, *side))
+
+    def keep(self, node: int, start_us: int, span: Span, job: int) -> None:
+        """Promise a job its part of a node from ``start_us`` on, for as long as its limit.
+
+        Cards that are busy now are promised first: those free now stay for long jobs.
+        """
+        lane = self.lane(node, span.booking)
+        free = lane.free_for(self.ask(node, span), start_us)
+        late = free & ~lane.masks[0]
+        mask = lowest(late, min(span.gpus, late.bit_count()))
+        mask |= lowest(free & ~mask, span.gpus - mask.bit_count())
+        end_us = min(start_us + span.limit_us, FOREVER)
+        self._add(node, Claim(start_us, end_us, mask, span.cpus, span.memory_mib, span.disk_gib))
+        self._promise(node, Promise(start_us, end_us, mask, "job", job))
+
+    def in_the_way(self, node: int, span: Span) -> list[Promise]:
+        """Return the promises a start now would run into on a node, the first to begin first."""
+        end_us = min(self.now_us + span.limit_us, FOREVER)
+        return sorted(
+            promise
+            for promise in self.promises.get(node, ())
+            if promise.start_us < end_us and not _own(promise, span.booking)
+        )
+
+    def unpromised(self, node: int, span: Span) -> int:
+        """Return the cards of a node that would do and are nobody's while a start now lasts."""
+        mask = self.mask(node, span.model, span.card_memory_mib)
+        for promise in self.in_the_way(node, span):
+            mask &= ~promise.mask
+        return mask
+
+    def reach(self, limit_us: int) -> int:
+        """Return how many moments at which a promise begins a start now would run over.
+
+        Jobs of equal reach run into the same promises, wherever they are put.
+        """
+        return bisect_left(self._starts, min(self.now_us + limit_us, FOREVER))
+
+    def cards(self, node: int) -> tuple[Gpu, ...]:
+        """Return a node's cards in the order of their bits: small ones first, then by index."""
+        if node not in self._cards:
+            gpus = self._nodes[node].gpus
+            self._cards[node] = tuple(sorted(gpus, key=lambda g: (g.memory_mib, g.index, g.id)))
+        return self._cards[node]
+
+    def mask(self, node: int, model: str, memory_mib: int) -> int:
+        """Return the cards of a node that are of a model and have the memory."""
+        return sum(
+            1 << bit
+            for bit, gpu in enumerate(self.cards(node))
+            if gpu.model == model and gpu.memory_mib >= memory_mib
+        )
+
+    def ids(self, node: int, mask: int) -> tuple[int, ...]:
+        """Return the ids of the cards of a mask, ascending."""
+        return tuple(sorted(g.id for bit, g in enumerate(self.cards(node)) if mask >> bit & 1))
+
+    def _built(self, node: int, booking: int) -> Lane:
+        row = self._nodes[node]
+        running = self._running[node]
+        held = {gpu for claim in running for gpu in claim.gpus}
+        usable = sum(
+            1 << bit
+            for bit, gpu in enumerate(self.cards(node))
+            if gpu.free or (gpu.id in held and gpu.why_not in _COMES_BACK)
+        )
+        lane = Lane(
+            self.now_us,
+            usable,
+            row.cpus_free + sum(claim.cpus for claim in running),
+            row.memory_free_mib + sum(claim.memory_mib for claim in running),
+            row.disk_free_gib + sum(claim.disk_gib for claim in running),
+        )
+        for claim in self._claims[node]:
+            if not booking or claim.booking != booking:
+                lane.claim(claim)
+        return lane
+
+    def _claims_of(self, node: int) -> Iterator[Claim]:
+        """Yield the claims of the jobs that run on a node."""
+        for one in self._running[node]:
+            end_us = FOREVER if one.ends_us is None else one.ends_us
+            if end_us <= self.now_us:
+                end_us = self.now_us + OVERDUE_US
+            mask = self._mask_of(node, set(one.gpus))
+            yield Claim(self.now_us, end_us, mask, one.cpus, one.memory_mib, one.disk_gib)
+
+    def _book(self, world: World) -> None:
+        node_of = {gpu.id: node.id for node in world.nodes for gpu in node.gpus}
+        for booking in sorted(world.bookings, key=lambda one: (one.start_us, one.id)):
+            if booking.end_us > self.now_us:
+                for node in sorted({node_of[gpu] for gpu in booking.gpus if gpu in node_of}):
+                    self._book_on(node, booking)
+
+    def _book_on(self, node: int, booking: Booking) -> None:
+        mask = self._mask_of(node, set(booking.gpus))
+        start_us, end_us = max(booking.start_us, self.now_us), booking.end_us
+        self._claims[node].append(Claim(start_us, end_us, mask, booking=booking.id))
+        self._promise(node, Promise(start_us, end_us, mask, booking.kind, booking.id))
+
+    def _promise(self, node: int, promise: Promise) -> None:
+        self.promises[node].append(promise)
+        at = bisect_left(self._starts, promise.start_us)
+        if at == len(self._starts) or self._starts[at] != promise.start_us:
+            self._starts.insert(at, promise.start_us)
+
+    def _mask_of(self, node: int, ids: set[int]) -> int:
+        return sum(1 << bit for bit, gpu in enumerate(self.cards(node)) if gpu.id in ids)
+
+    def _add(self, node: int, claim: Claim) -> None:
+        """Count a claim on every view of the node's lane that exists or will be built."""
+        self._claims[node].append(claim)
+        for lane in self._lanes.get(node, {}).values():
+            lane.claim(claim)
+
+
+def _own(promise: Promise, booking: int) -> bool:
+    return promise.kind != "job" and promise.id == booking
