@@ -49,6 +49,7 @@ def _claim(leases: Sequence[dict[str, Any]], now: datetime) -> Running:
         ends_us=int(_end(part, now).timestamp() * 1_000_000),
         team=part["part__attempt__job__team_id"],
         preemptible=part["part__attempt__job__priority_class__preemptible"],
+        charged=not gone,
     )
 
 

@@ -18,7 +18,7 @@ from nodes.models import Gpu, Node
 from . import occupancy
 from .engine import world
 from .leases import charged
-from .models import ExcludedNode, Job, Lease, Ledger, Part, Quota, Team
+from .models import ExcludedNode, Job, Lease, Ledger, Part, Pool, Quota, Team
 from .states import JobState
 
 WORKING = (Node.Health.OK, Node.Health.WATCH)
@@ -34,7 +34,7 @@ class Snapshot:
 
 
 def take(now: datetime) -> Snapshot:
-    """Read everything one cycle may look at: ten queries, whatever the size."""
+    """Read everything one cycle may look at: eleven queries, whatever the size."""
     version = Ledger.objects.values_list("version", flat=True).get(pk=1)
     jobs, told = _jobs(now)
     return Snapshot(
@@ -46,6 +46,7 @@ def take(now: datetime) -> Snapshot:
             limits=limits(),
             uses=_uses(),
             running=occupancy.running(now),
+            pools=pools(),
         ),
         version,
         told,
@@ -174,6 +175,15 @@ def _cards() -> dict[int, list[world.Gpu]]:
             world.Gpu(pk, uuid, index, model, memory_mib, free=not why_not, why_not=why_not)
         )
     return cards
+
+
+def pools() -> tuple[world.Pool, ...]:
+    """The rules of each pool's queue. One query."""
+    rows = Pool.objects.order_by("id").values_list("id", "strategy", "backfill_depth")
+    return tuple(
+        world.Pool(pk, strict=strategy == Pool.Strategy.STRICT_FIFO, depth=depth)
+        for pk, strategy, depth in rows
+    )
 
 
 def teams() -> tuple[world.Team, ...]:

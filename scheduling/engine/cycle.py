@@ -4,14 +4,17 @@ Owns the pairing of quota and fit; decides no order and words no reasons. Capaci
 shrink inside a cycle, so a request that failed once is not tried again.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
-from .fit import Need, choose, need_of, parts_of, splits
+from .fit import Need, choose, need_of, parts_of, span_of, splits
 from .lanes import FOREVER
 from .never import never
+from .pledges import Pledges
 from .quota import UNLIMITED, Amount, Ledger
-from .shortage import Outlook, said, shortages
-from .stock import Stock, Wanted
+from .shortage import Outlook, could_ever, said, shortages
+from .stock import Shelf, Stock, Wanted
+from .windows import Slot, Windows
 from .world import Job, PartPlan, Placement, Reason, World
 
 
@@ -30,6 +33,7 @@ class Shape(NamedTuple):
     excluded: frozenset[int]
     team: int | None
     booking: int
+    keeper: int
 
 
 class Cycle:
@@ -39,7 +43,9 @@ class Cycle:
         self.now_us = world.now_us
         self.stock = Stock(world)
         self.ledger = Ledger(world.teams, world.limits, world.uses)
-        # The least reach (how many promises it runs into) at which a shape had no place.
+        self.windows = Windows(self.stock)
+        self._pledges = Pledges(world)
+        # The least reach (see TimeLine) at which a shape had no place: more has none either.
         self._failed: dict[Shape, int] = {}
         self._outlooks: dict[tuple[Shape, int], list[Outlook]] = {}
 
@@ -52,8 +58,35 @@ class Cycle:
         for part in parts:
             self.stock.take(part, limit_of(job))
         cpus, memory_mib = sum(p.cpus for p in parts), sum(p.memory_mib for p in parts)
-        self.ledger.charge(job.team, model, Amount(job.gpus * 1000, cpus, memory_mib))
+        amount = Amount(job.gpus * 1000, cpus, memory_mib)
+        self.ledger.charge(job.team, model, amount)
+        self._pledges.charge(job, model, amount, self.now_us, self._end_us(job))
         return Placement(job.id, parts)
+
+    def waits_for_room(self, job: Job) -> bool:
+        """Return whether only room keeps a job from starting: its team may hold it, nodes could."""
+        if job.eligible_us > self.now_us or not splits(job):
+            return False
+        return any(could_ever(self._shelf(job, model), need) for model, need in self._open(job))
+
+    def when(self, job: Job) -> Slot | None:
+        """Return the first slot on the time line for a job its team may hold, None for never."""
+        slots = [
+            slot
+            for model, need in self._open(job)
+            if (slot := self.windows.first(self.stock.wanted(job, model), need, self.now_us))
+        ]
+        return min(slots, default=None)
+
+    def promise(self, job: Job, slot: Slot) -> None:
+        """Keep a slot for a job: its cards from the start of the slot, and the quota they take."""
+        need = need_of(job)
+        wanted = self.stock.wanted(job, slot.model)
+        for node in slot.nodes:
+            span = span_of(self.stock.by_id[node], wanted, need)
+            self.stock.time.keep(node, slot.start_us, span, job.id)
+        end_us = min(slot.start_us + limit_of(job), FOREVER)
+        self._pledges.keep(job, slot.model, asked_of(job), slot.start_us, end_us)
 
     def find(self, job: Job) -> tuple[str, tuple[PartPlan, ...]] | None:
         """Return the model and parts of the best place for a job now, taking nothing."""
@@ -64,6 +97,7 @@ class Cycle:
             model
             for model in self.stock.models(job)
             if not self.ledger.blockers(job.team, model, asked)
+            and not self._pledges.blocks(job, model, asked, self._end_us(job))
         ]
         shape = self._shape(job, models)
         reach = self.stock.time.reach(limit_of(job))
@@ -98,10 +132,32 @@ class Cycle:
         nearest = min(outlooks, key=lambda look: bool(quotas[look.model]))
         quota = quotas[nearest.model]
         quota += [why for why in self._over_shares(job, nearest) if why not in quota]
-        return quota, list(said(job, nearest))
+        fit = list(said(job, nearest))
+        if not quota and not any(dict(why.numbers).get("kept") for why in fit):
+            fit += self._pledges.blocks(job, nearest.model, asked, self._end_us(job))
+        return quota, fit
 
     def _needs(self, job: Job, models: list[str] | tuple[str, ...]) -> dict[str, Need]:
-        return {model: need_of(job, *self.ledger.ceiling(job.team, model)) for model in models}
+        keeper = self._pledges.keeper(job)
+        return {
+            model: replace(need_of(job, *self.ledger.ceiling(job.team, model)), keeper=keeper)
+            for model in models
+        }
+
+    def _open(self, job: Job) -> list[tuple[str, Need]]:
+        """Return the models that a job's team may have now, each with what a node must give."""
+        asked, need = asked_of(job), need_of(job)
+        return [
+            (model, need)
+            for model in self.stock.models(job)
+            if not self.ledger.blockers(job.team, model, asked)
+        ]
+
+    def _end_us(self, job: Job) -> int:
+        return min(self.now_us + limit_of(job), FOREVER)
+
+    def _shelf(self, job: Job, model: str) -> Shelf:
+        return self.stock.shelf(self.stock.wanted(job, model))
 
     def _shape(self, job: Job, models: list[str] | tuple[str, ...]) -> Shape:
         capped = any(self.ledger.ceiling(job.team, model) != UNLIMITED for model in models)
@@ -115,6 +171,7 @@ class Cycle:
             job.excluded,
             job.team if capped else None,
             job.booking,
+            self._pledges.keeper(job),
         )
 
     def _looked_at(self, job: Job, models: tuple[str, ...]) -> list[Outlook]:

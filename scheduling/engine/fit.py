@@ -20,6 +20,8 @@ LACKS = ("gpus", "cpus", "memory", "disk", "team_cpus", "team_memory")
 class Need:
     """What each of ``nodes`` nodes must give; None takes the node's share for each card.
 
+    ``keeper`` is the job itself if room is kept for it: its own promise is not in its way.
+
     The caps are what a team may still take on each node, None without a limit.
     """
 
@@ -33,6 +35,7 @@ class Need:
     excluded: frozenset[int]
     limit_us: int = FOREVER
     booking: int = 0
+    keeper: int = 0
 
     def cpus_on(self, room: Host | Kind) -> int:
         """Return the CPU cores this part takes on a node."""
@@ -161,6 +164,7 @@ def span_of(host: Host, wanted: Wanted, need: Need) -> Span:
         need.disk_gib,
         need.limit_us,
         need.booking,
+        need.keeper,
     )
 
 

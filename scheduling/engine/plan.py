@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from .ahead import Ahead
 from .cycle import Cycle
+from .heads import Heads
 from .order import in_order
 from .world import Job, Plan, Reason, Waiting, World, reason
 
@@ -23,18 +24,20 @@ def plan(world: World) -> Plan:
     and for each distinct request a look at the nodes with cards enough.
     """
     cycle = Cycle(world)
+    heads = Heads(cycle, world.pools)
     placements, waiting = [], []
     for job in in_order(world.jobs):
-        placement = cycle.place(job)
+        placement = None if heads.behind(job) else cycle.place(job)
         if placement:
             placements.append(placement)
         else:
             waiting.append(job)
+            heads.keep(job)
     # Reasons come last: they speak of what is left, as the pages show it beside them.
-    return Plan(tuple(placements), tuple(_explained(cycle, waiting)))
+    return Plan(tuple(placements), tuple(_explained(cycle, heads, waiting)))
 
 
-def _explained(cycle: Cycle, jobs: Iterable[Job]) -> Iterator[Waiting]:
+def _explained(cycle: Cycle, heads: Heads, jobs: Iterable[Job]) -> Iterator[Waiting]:
     """Yield every waiting job, in queue order, with its place and all its blockers."""
     positions: Counter[int] = Counter()
     ahead = Ahead()
@@ -42,11 +45,12 @@ def _explained(cycle: Cycle, jobs: Iterable[Job]) -> Iterator[Waiting]:
         positions[job.pool] += 1
         delay = _backoff(cycle.now_us, job)
         quota, fit = cycle.blockers(job)
+        behind = heads.behind(job)
         reasons = [*delay, *quota, *fit]
         if fit and fit[0].code == "NeverFits":
             reasons = [*fit, *delay, *quota]
-        elif fit:
-            reasons += ahead.of(job)
+        elif behind or fit:
+            reasons += behind or ([] if kept(fit) else ahead.of(job))
             if not delay and not quota:
                 ahead.add(job)
         yield Waiting(job.id, positions[job.pool], tuple(reasons))
@@ -56,3 +60,8 @@ def _backoff(now_us: int, job: Job) -> list[Reason]:
     if job.eligible_us <= now_us:
         return []
     return [reason("Backoff", seconds=-(-(job.eligible_us - now_us) // 1_000_000))]
+
+
+def kept(fit: Iterable[Reason]) -> bool:
+    """Return whether some of what a job would take is kept for a job ahead: it says who that is."""
+    return any(("kept", 1) in why.numbers for why in fit)

@@ -39,7 +39,8 @@ class Span(NamedTuple):
     memory_mib: int
     disk_gib: int
     limit_us: int
-    booking: int
+    booking: int = 0
+    keeper: int = 0
 
 
 class TimeLine:
@@ -111,7 +112,7 @@ class TimeLine:
         return sorted(
             promise
             for promise in self.promises.get(node, ())
-            if promise.start_us < end_us and not _own(promise, span.booking)
+            if promise.start_us < end_us and not _own(promise, span)
         )
 
     def unpromised(self, node: int, span: Span) -> int:
@@ -122,11 +123,12 @@ class TimeLine:
         return mask
 
     def reach(self, limit_us: int) -> int:
-        """Return how many moments at which a promise begins a start now would run over.
+        """Return the shortest limit with which a start now runs over the same promises' beginnings.
 
         Jobs of equal reach run into the same promises, wherever they are put.
         """
-        return bisect_left(self._starts, min(self.now_us + limit_us, FOREVER))
+        passed = bisect_left(self._starts, min(self.now_us + limit_us, FOREVER))
+        return self._starts[passed - 1] - self.now_us + 1 if passed else 0
 
     def cards(self, node: int) -> tuple[Gpu, ...]:
         """Return a node's cards in the order of their bits: small ones first, then by index."""
@@ -206,5 +208,5 @@ class TimeLine:
             lane.claim(claim)
 
 
-def _own(promise: Promise, booking: int) -> bool:
-    return promise.kind != "job" and promise.id == booking
+def _own(promise: Promise, span: Span) -> bool:
+    return promise.id == (span.keeper if promise.kind == "job" else span.booking)

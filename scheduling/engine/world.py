@@ -113,7 +113,8 @@ class Job:
 class Running:
     """What a job holds of one node, and until when at the latest (None: it has no limit).
 
-    ``gpus`` are card ids. A card that is being cleaned is held until it is thought to be clean.
+    ``gpus`` are card ids. A card that is being cleaned is held until it is thought to be clean, and
+    is not ``charged`` to its team any more.
     """
 
     job: int
@@ -125,6 +126,7 @@ class Running:
     ends_us: int | None
     team: int = 0
     preemptible: bool = False
+    charged: bool = True
 
 
 @dataclass(frozen=True, slots=True)

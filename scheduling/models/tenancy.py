@@ -1,7 +1,7 @@
 """Who shares the machines: teams (a tree), members, quotas, priority classes, pools."""
 
 from django.conf import settings
-from django.core.validators import RegexValidator
+from django.core.validators import MinValueValidator, RegexValidator
 from django.db import models
 
 SLUG = RegexValidator(
@@ -125,6 +125,11 @@ class Pool(models.Model):
 
     name = models.CharField(max_length=63, unique=True, validators=[SLUG])
     strategy = models.CharField(max_length=12, choices=Strategy, default=Strategy.BACKFILL)
+    backfill_depth = models.SmallIntegerField(
+        default=1,
+        validators=[MinValueValidator(-1)],
+        help_text="For how many waiting jobs room is kept ahead: 0 none, -1 all.",
+    )
     default_time_limit_s = models.PositiveIntegerField(default=24 * 3600)
     max_time_limit_s = models.PositiveIntegerField(default=7 * 24 * 3600)
     min_grace_s = models.PositiveIntegerField(default=5)

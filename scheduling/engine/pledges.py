@@ -1,0 +1,94 @@
+"""Quota over time: what teams will hold at the moments when the jobs that room is kept for start.
+
+Owns the counts beside quota.py: a job that lasts beyond such a moment must leave the head's team
+its quota too, or the room would be kept in vain. Never looks at nodes.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from .quota import Amount, Ledger
+from .world import Job, Reason, Running, Use, World, reason
+
+# Of the jobs that room is kept for, as many are cared for here: each has a ledger of its own.
+MOST = 8
+
+
+class _Charge(NamedTuple):
+    start_us: int
+    end_us: int
+    team: int
+    model: str
+    amount: Amount
+
+
+class _Point(NamedTuple):
+    at_us: int
+    job: int
+    ledger: Ledger
+
+
+class Pledges:
+    """The jobs that room is kept for, with the ledger as it will be when each of them starts."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._charges: list[_Charge] = []
+        self._points: list[_Point] = []
+        self._kept: set[int] = set()
+
+    def charge(self, job: Job, model: str, amount: Amount, start_us: int, end_us: int) -> None:
+        """Count what a job is charged over [start_us, end_us). Cost: O(MOST x depth)."""
+        charge = _Charge(start_us, end_us, job.team, model, amount)
+        self._charges.append(charge)
+        for point in self._points:
+            _count(point, charge)
+
+    def keep(self, job: Job, model: str, amount: Amount, start_us: int, end_us: int) -> None:
+        """Look after the quota of a job that room is kept for from ``start_us`` on."""
+        self._kept.add(job.id)
+        self.charge(job, model, amount, start_us, end_us)
+        if len(self._points) < MOST:
+            world = self._world
+            uses = (*world.uses, *self._given_back(start_us))
+            point = _Point(start_us, job.id, Ledger(world.teams, world.limits, uses))
+            for charge in self._charges:
+                _count(point, charge)
+            self._points.append(point)
+
+    def keeper(self, job: Job) -> int:
+        """Return the job's id if room is kept for it, else 0."""
+        return job.id if job.id in self._kept else 0
+
+    def blocks(self, job: Job, model: str, asked: Amount, end_us: int) -> list[Reason]:
+        """Return Priority if a start now would take the quota of jobs that room is kept for."""
+        if not self._points or job.id in self._kept:
+            return []
+        over = [
+            point
+            for point in self._points
+            if point.at_us < end_us and point.ledger.blockers(job.team, model, asked)
+        ]
+        if not over:
+            return []
+        ids = ", ".join(str(point.job) for point in over)
+        at_s = min(point.at_us for point in over) // 1_000_000
+        return [reason("Priority", kept=1, ahead=len(over), jobs=ids, at_s=at_s)]
+
+    def _given_back(self, at_us: int) -> Iterator[Use]:
+        """Yield, as negative uses, what runs now and will have ended by a moment."""
+        ended = [one for one in self._world.running if _ended(one, at_us)]
+        gone = {gpu for one in ended for gpu in one.gpus}
+        models = {g.id: g.model for node in self._world.nodes for g in node.gpus if g.id in gone}
+        for one in ended:
+            model = next((models[gpu] for gpu in one.gpus if gpu in models), "")
+            yield Use(one.team, model, -1000 * len(one.gpus), -one.cpus, -one.memory_mib)
+
+
+def _ended(one: Running, at_us: int) -> bool:
+    return one.charged and one.ends_us is not None and one.ends_us <= at_us
+
+
+def _count(point: _Point, charge: _Charge) -> None:
+    if charge.start_us <= point.at_us < charge.end_us:
+        point.ledger.charge(charge.team, charge.model, charge.amount)
