@@ -26,9 +26,22 @@ def go(node: Node, run_id: str) -> Report:
     return report
 
 
-def stop(node: Node, run_id: str, *, grace_s: int, reason: str, signal: str = "TERM") -> Report:
-    """Ask a run to leave; an unknown one gets a tombstone, so that it never starts."""
+def stop(
+    node: Node,
+    run_id: str,
+    *,
+    grace_s: int,
+    reason: str,
+    signal: str = "TERM",
+    to: str = "group",
+    note: str = "",
+) -> Report:
+    """Ask a run to leave; an unknown one gets a tombstone, so that it never starts.
+
+    ``to``: every process group, or rank 0 alone; ``note`` is what its log says in the end.
+    """
     args = {"run": run_id, "grace_s": grace_s, "reason": reason, "signal": signal}
+    args |= {"to": to, "note": note}
     report: Report = channel.ask(node, "stop", args, timeout_s=15)["report"]
     return report
 

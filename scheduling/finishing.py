@@ -6,7 +6,7 @@ not hold its job: after ten seconds the job ends and the log is read from the no
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -16,7 +16,7 @@ from django.db import transaction
 from nodes import clock, hints, runs
 from nodes.errors import NodeError, NodeRefused
 
-from . import audit, outcomes
+from . import audit, losses, outcomes
 from .actors import NODES
 from .models import Attempt, Job, LogPiece, Part
 from .states import JobEvent, JobState
@@ -107,8 +107,31 @@ def _read(part: Part, rank: int, start: int, stop: int) -> bytes:
     return bytes(data[: stop - start])
 
 
-def end(job: Job, attempt: Attempt, parts: Iterable[Part], *, at: datetime) -> bool:
+def end(job: Job, attempt: Attempt, parts: Sequence[Part], *, at: datetime) -> bool:
     """Decide the outcome and leave CLEANING. Called under the job's row lock."""
+    lost = losses.lost_gpu_s(job.gpus, attempt, parts, at=at)
+    what = _decided(job, attempt, parts, lost)
+    if what.event == JobEvent.COMPLETE:
+        lost = 0
+    if what.event == JobEvent.AGAIN and _too_often(job, attempt):
+        what = replace(what, event=JobEvent.GIVE_UP)
+    if not move(NODES, job, what.event, at=at, note=what.note, attempt=attempt.number):
+        return False
+    Attempt.objects.filter(pk=attempt.pk).update(
+        gone_at=attempt.gone_at,
+        ended_at=at,
+        outcome=what.outcome,
+        note=what.note,
+        lost_gpu_s=lost,
+    )
+    _tell(job, attempt, what, at=at)
+    return True
+
+
+def _decided(
+    job: Job, attempt: Attempt, parts: Sequence[Part], lost: int | None
+) -> outcomes.Outcome:
+    """The outcome; its note says too, for who was made to leave, what was saved and lost."""
     ends = [
         outcomes.PartEnd(
             first_rank=part.first_rank,
@@ -127,15 +150,14 @@ def end(job: Job, attempt: Attempt, parts: Iterable[Part], *, at: datetime) -> b
         goal=attempt.goal,
         stop_note=attempt.stop_note,
     )
-    if what.event == JobEvent.AGAIN and _too_often(job, attempt):
-        what = replace(what, event=JobEvent.GIVE_UP)
-    if not move(NODES, job, what.event, at=at, note=what.note, attempt=attempt.number):
-        return False
-    Attempt.objects.filter(pk=attempt.pk).update(
-        gone_at=attempt.gone_at, ended_at=at, outcome=what.outcome, note=what.note
-    )
-    _tell(job, attempt, what, at=at)
-    return True
+    if what.outcome not in _MADE_TO_LEAVE:
+        return what
+    note = what.note or what.outcome.replace("_", " ")
+    note = losses.sentence(attempt, parts, job.grace_s, lost, note=note)
+    return replace(what, note=note)
+
+
+_MADE_TO_LEAVE = ("preempted", "reclaimed", "drained", "contention", "card_failed", "time_limit")
 
 
 def _tell(job: Job, attempt: Attempt, what: outcomes.Outcome, *, at: datetime) -> None:

@@ -99,11 +99,19 @@ def _stop(one: _Start) -> None:
             grace_s=job.grace_s,
             reason=attempt.stop_reason or "rank_failed",
             signal=job.stop_signal,
+            to=_receiver(one),
+            note=attempt.stop_note,
         ),
     ):
         told = [part.pk for _, part, answer in answers if isinstance(answer, dict)]
         Part.objects.filter(pk__in=told).update(stop_sent_at=clock.now())
         _hear(answers)
+
+
+def _receiver(one: _Start) -> str:
+    """Rank 0 alone where the job wants that, until its part is gone; then everybody left."""
+    first_lives = any(part.first_rank == 0 and part.gone_at is None for part in one.parts)
+    return one.job.signal_to if first_lives and one.attempt.stop_reason else "group"
 
 
 def _load(attempt_ids: Sequence[int]) -> list[_Start]:

@@ -12,6 +12,7 @@ COMMAND_MAX_BYTES = 256 * 1024
 ENV_MAX_BYTES = 120 * 1024
 ENV_TOTAL_MAX_BYTES = 1024 * 1024
 SIGNALS = ("TERM", "INT", "HUP", "USR1", "USR2", "QUIT")
+RECEIVERS = ("group", "rank0")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?\Z")
 
@@ -156,6 +157,10 @@ def _pairs(value: Any, what: str) -> dict[str, str]:
     return dict(value)
 
 
+def _interval(value: Any) -> dict[str, Any]:
+    return _count(1, 7 * 24 * 3600)("checkpoint_interval_s", value)
+
+
 def _checkpoint(target: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise ValueError('checkpoint is an object such as {"signal": "TERM", "grace_s": 120}.')
@@ -165,10 +170,14 @@ def _checkpoint(target: str, value: Any) -> dict[str, Any]:
             read |= _choice(*SIGNALS)("stop_signal", given)
         elif name == "grace_s":
             read |= _count(1, 24 * 3600)("grace_s", given)
-        elif name == "interval_s" and given is not None:
-            raise ValueError("checkpoint.interval_s is planned and not built yet. Leave it out.")
-        elif name != "interval_s":
-            raise ValueError(f"checkpoint has signal and grace_s, not {str(name)[:40]!r}.")
+        elif name == "interval_s":
+            read |= {} if given is None else _interval(given)
+        elif name == "to":
+            read |= _choice(*RECEIVERS)("signal_to", given)
+        else:
+            raise ValueError(
+                f"checkpoint has signal, to, grace_s and interval_s, not {str(name)[:40]!r}."
+            )
     return read
 
 

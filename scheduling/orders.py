@@ -41,6 +41,8 @@ class JobOrder:
     requeue: bool = True
     grace_s: int | None = None
     stop_signal: str = "TERM"
+    signal_to: str = "group"
+    checkpoint_interval_s: int | None = None
 
 
 def parse(fields: Mapping[str, Any]) -> JobOrder:

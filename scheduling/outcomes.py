@@ -1,13 +1,20 @@
 """How an attempt ended, from what its nodes said and why it was stopped. Pure.
 
 An exit that the node recorded before TERM was sent is the job's own, whatever was asked later;
-after TERM the reason decides.
+after TERM the reason decides. Owns the exit codes by which a job says what it wants
+(docs/job-contract.md). Whether an ended job is tried again is ``recovery``'s question.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .states import JobEvent, StopReason
+
+SAVED_AND_LEFT = 90
+RAN_OUT_OF_MEMORY = 91
+ASKED_WRONGLY = 92
+DO_NOT_REQUEUE = 93
+DONE = 94
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,25 +49,41 @@ def decide(parts: Sequence[PartEnd], *, stop_reason: str, goal: str, stop_note: 
         not own and stop_reason == StopReason.TIME_LIMIT
     ):
         return Outcome(JobEvent.TIME_OUT, "time_limit", "It reached its time limit.")
-    if not own and stop_reason == StopReason.WITHDRAW:
-        if goal == "again":
-            return Outcome(JobEvent.AGAIN, "withdrawn", stop_note)
-        return Outcome(JobEvent.FAIL, "launch_failed", stop_note)
-    if not own and stop_reason and goal == "again":
-        return Outcome(JobEvent.AGAIN, _BY_REASON[StopReason(stop_reason)], stop_note)
-    return _own_end(parts)
+    if own or not stop_reason:
+        return _own_end(parts)
+    return _stopped(parts, StopReason(stop_reason), goal, stop_note)
 
 
 _BY_REASON = {
     StopReason.FAULT: "card_failed",
+    StopReason.CONTENTION: "contention",
     StopReason.DRAIN: "drained",
     StopReason.PREEMPT: "preempted",
     StopReason.RECLAIM: "reclaimed",
 }
 
 
+def _stopped(parts: Sequence[PartEnd], reason: StopReason, goal: str, note: str) -> Outcome:
+    """Asked to leave: again or the end, unless the job itself says which by its exit code."""
+    codes = {part.exit_code for part in parts if part.end}
+    if DO_NOT_REQUEUE in codes:
+        return _own_end(parts)
+    if DONE in codes:
+        return Outcome(JobEvent.COMPLETE, "completed", f"It was through (exit code {DONE}).")
+    if reason == StopReason.WITHDRAW:
+        if goal == "again":
+            return Outcome(JobEvent.AGAIN, "withdrawn", note)
+        return Outcome(JobEvent.FAIL, "launch_failed", note)
+    if goal == "again":
+        return Outcome(JobEvent.AGAIN, _BY_REASON[reason], note)
+    if any(part.end == "unsupervised" for part in parts):
+        return _own_end(parts)
+    said = f"{note.rstrip('.') or _BY_REASON[reason]}; it asked not to be run again"
+    return Outcome(JobEvent.FAIL, _BY_REASON[reason], f"{said}.")
+
+
 def _own_end(parts: Sequence[PartEnd]) -> Outcome:
-    if any(part.oom for part in parts):
+    if any(part.oom or part.exit_code == RAN_OUT_OF_MEMORY for part in parts):
         return Outcome(JobEvent.OUT_OF_MEMORY, "out_of_memory", "It ran out of memory.")
     if any(part.end == "unsupervised" for part in parts):
         note = "The node lost sight of the run; how it ended is unknown."
@@ -70,7 +93,16 @@ def _own_end(parts: Sequence[PartEnd]) -> Outcome:
     first = min(failed, key=lambda part: (not part.exit_before_term, part.first_rank), default=None)
     if first is None:
         return Outcome(JobEvent.COMPLETE, "completed", "It ended with exit code 0.")
+    if first.exit_code == DONE:
+        return Outcome(JobEvent.COMPLETE, "completed", f"It was through (exit code {DONE}).")
     return Outcome(JobEvent.FAIL, "failed", _failure(first))
+
+
+_MEANT = {
+    SAVED_AND_LEFT: "it saved and left to be run again",
+    ASKED_WRONGLY: "it was asked wrongly and would fail again",
+    DO_NOT_REQUEUE: "it asks not to be run again",
+}
 
 
 def _failure(part: PartEnd) -> str:
@@ -79,4 +111,5 @@ def _failure(part: PartEnd) -> str:
         return f"Rank {rank} was ended by signal {part.exit_signal}."
     if part.exit_code is None:
         return f"Rank {rank} did not start."
-    return f"Rank {rank} ended with exit code {part.exit_code}."
+    meant = _MEANT.get(part.exit_code)
+    return f"Rank {rank} ended with exit code {part.exit_code}{f': {meant}' if meant else ''}."

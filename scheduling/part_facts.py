@@ -106,6 +106,8 @@ def _fill_end(part: Part, said: dict[str, Any]) -> None:
     part.oom = said.get("oom") is True
     ran_s = said.get("ran_s")
     part.ran_s = float(ran_s) if isinstance(ran_s, int | float) else None
+    asked_s = said.get("asked_s")
+    part.asked_s = float(asked_s) if isinstance(asked_s, int | float) else None
     sizes = said.get("log")
     if isinstance(sizes, dict):
         ranks = {str(part.first_rank + local) for local in range(part.ranks)}
@@ -128,6 +130,8 @@ def _maybe_running(job: Job, attempt: Attempt, parts: Sequence[Part], at: dateti
 def _part_gone(job: Job, part: Part, parts: Sequence[Part], at: datetime) -> None:
     attempt = part.attempt
     if any(one.gone_at is None for one in parts):
+        if job.state == JobState.STOPPING and job.signal_to == Job.SignalTo.RANK0:
+            hints.stop_soon(attempt.pk)  # rank 0 may be through: the others are asked now
         _stop_for_a_failed_rank(job, attempt, parts, at)
         return
     if move(NODES, job, JobEvent.GONE, at=at, attempt=attempt.number):

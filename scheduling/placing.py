@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from django.db import IntegrityError, connection, transaction
-from django.db.models import Max
+from django.db.models import Count, Max, Q, QuerySet
 
 from nodes.models import Gpu, Node
 
@@ -122,11 +122,31 @@ def _write(batch: Sequence[Placement], free: _Free, *, now: datetime) -> list[in
 
 
 def _attempts(job_ids: Sequence[int], *, now: datetime) -> list[Attempt]:
-    numbers = Attempt.objects.filter(job__in=job_ids).order_by().values_list("job")
-    last = dict(numbers.annotate(Max("number")))
-    return Attempt.objects.bulk_create(
-        Attempt(job_id=pk, number=last.get(pk, 0) + 1, placed_at=now) for pk in job_ids
+    """A new attempt for each job, which knows what those before it had saved."""
+    earlier = Attempt.objects.filter(job__in=job_ids).order_by()
+    counted = earlier.values_list("job").annotate(
+        last=Max("number"), ran=Count("pk", filter=Q(started_at__isnull=False))
     )
+    known = {pk: (number, ran) for pk, number, ran in counted}
+    saved = _saved(earlier) if known else {}
+    return Attempt.objects.bulk_create(
+        Attempt(
+            job_id=pk,
+            number=known.get(pk, (0, 0))[0] + 1,
+            restarts=known.get(pk, (0, 0))[1],
+            resumed_step=saved[pk][0] if pk in saved else None,
+            resumed_path=saved[pk][1] if pk in saved else "",
+            placed_at=now,
+        )
+        for pk in job_ids
+    )
+
+
+def _saved(earlier: QuerySet[Attempt]) -> dict[int, tuple[int, str]]:
+    """Step and path of each job's last complete checkpoint."""
+    with_one = earlier.filter(saved_step__isnull=False).order_by("job", "-number")
+    last = with_one.distinct("job").values_list("job", "saved_step", "saved_path")
+    return {job: (step, path) for job, step, path in last if step is not None}
 
 
 def _parts(placement: Placement, attempt: Attempt, job: Job, free: _Free) -> list[Part]:

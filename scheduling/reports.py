@@ -17,7 +17,7 @@ from django.db import InterfaceError, OperationalError, transaction
 from nodes import clock, hints
 from nodes.models import RunReport
 
-from . import part_facts
+from . import checkpoints, part_facts
 from .models import Attempt, Job, Part
 from .states import CHARGED
 
@@ -46,6 +46,8 @@ def hear_all(said: Sequence[tuple[int, dict[str, Any]]], *, at: datetime) -> int
         bad = sorted({node_id for node_id, one in said if not _well_formed(one)})
         log.warning("nodes %s sent %d reports that are none", bad, len(said) - len(rows))
     if rows:
+        # first what was saved: a report of the end is judged by it
+        checkpoints.take([(row.node_id, run_of(row.run_id), row.body) for row in rows], at=at)
         RunReport.objects.bulk_create(rows, ignore_conflicts=True)
     return len(rows)
 

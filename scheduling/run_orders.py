@@ -4,7 +4,7 @@ from typing import Any
 
 from django.conf import settings
 
-from .models import Job, Part
+from .models import Attempt, Job, Part
 
 FORMAT = 1
 
@@ -38,6 +38,9 @@ def build(part: Part, parts: list[Part], job: Job) -> dict[str, Any]:
         "time_limit_s": job.time_limit_s,
         "grace_s": job.grace_s,
         "signal": job.stop_signal,
+        "signal_to": job.signal_to,
+        "restarts": part.attempt.restarts,
+        "checkpoint": _checkpoint(part.attempt),
         "account": None,
         "disk_gib": part.disk_gib,
         "log_max_mib": job.pool.log_max_mib,
@@ -47,3 +50,10 @@ def build(part: Part, parts: list[Part], job: Job) -> dict[str, Any]:
 
 def _address(head: Part) -> str:
     return head.node.fabric_address or head.node.address
+
+
+def _checkpoint(attempt: Attempt) -> dict[str, Any] | None:
+    """What the attempts before it had saved last."""
+    if attempt.resumed_step is None:
+        return None
+    return {"step": attempt.resumed_step, "path": attempt.resumed_path}

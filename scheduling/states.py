@@ -53,6 +53,7 @@ class StopReason(StrEnum):
     CANCEL = "cancel"
     TIME_LIMIT = "time_limit"
     FAULT = "fault"
+    CONTENTION = "contention"
     DRAIN = "drain"
     PREEMPT = "preempt"
     RECLAIM = "reclaim"
@@ -62,9 +63,10 @@ class StopReason(StrEnum):
 S, E, R = JobState, JobEvent, StopReason
 
 STRENGTH: dict[StopReason, int] = {
-    R.CANCEL: 6,
-    R.TIME_LIMIT: 5,
-    R.FAULT: 4,
+    R.CANCEL: 7,
+    R.TIME_LIMIT: 6,
+    R.FAULT: 5,
+    R.CONTENTION: 4,
     R.DRAIN: 3,
     R.PREEMPT: 2,
     R.RECLAIM: 2,

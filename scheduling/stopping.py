@@ -16,10 +16,22 @@ from .transitions import move
 
 
 def ask_to_stop(
-    actor: Actor, job: Job, reason: StopReason, *, at: datetime, note: str = ""
+    actor: Actor,
+    job: Job,
+    reason: StopReason,
+    *,
+    at: datetime,
+    note: str = "",
+    by: Job | None = None,
 ) -> bool:
-    """Stop ``job`` (its row locked by the caller). True if this changed anything."""
+    """Stop ``job`` (its row locked by the caller). True if this changed anything.
+
+    What leaves for PREEMPT, RECLAIM, DRAIN, CONTENTION or FAULT is run again if the job says
+    requeue. ``by`` is the job it makes way for; ``note`` is what its page and the last line of
+    its log say of the cause, by default ``cause(reason, by)``.
+    """
     state = JobState(job.state)
+    note = note or (cause(reason, by) if by is not None else "")
     if state in (JobState.PENDING, JobState.HELD):
         return reason == StopReason.CANCEL and move(actor, job, JobEvent.CANCEL, at=at, note=note)
     attempt = Attempt.objects.filter(job=job, ended_at__isnull=True).first()
@@ -29,7 +41,14 @@ def ask_to_stop(
         return _unplace(actor, job, attempt, reason, at=at, note=note)
     if state == JobState.CLEANING:
         return _end_after_cleaning(actor, job, attempt, reason, at=at, note=note)
-    return _stop(actor, job, attempt, reason, at=at, note=note)
+    return _stop(actor, job, attempt, reason, at=at, note=note, by=by)
+
+
+def cause(reason: StopReason, by: Job) -> str:
+    """Such as: preempted by job 42 (team speech, priority high)."""
+    word = {StopReason.PREEMPT: "preempted", StopReason.RECLAIM: "reclaimed"}.get(reason, "stopped")
+    whose = f"team {by.team.name}, priority {by.priority_class.name}"
+    return f"{word} by job {by.pk} ({whose})"
 
 
 def _unplace(
@@ -62,7 +81,14 @@ def _end_after_cleaning(
 
 
 def _stop(
-    actor: Actor, job: Job, attempt: Attempt, reason: StopReason, *, at: datetime, note: str
+    actor: Actor,
+    job: Job,
+    attempt: Attempt,
+    reason: StopReason,
+    *,
+    at: datetime,
+    note: str,
+    by: Job | None,
 ) -> bool:
     """STARTING, RUNNING or STOPPING: note the reason, and let the nodes be told."""
     old = attempt.stop_reason
@@ -74,6 +100,7 @@ def _stop(
     Attempt.objects.filter(pk=attempt.pk).update(
         stop_reason=reason,
         stop_note=note,
+        stop_by_job=by,
         stop_asked_at=attempt.stop_asked_at or at,
         goal=Attempt.Goal.AGAIN if again else Attempt.Goal.END,
     )

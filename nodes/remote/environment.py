@@ -55,7 +55,7 @@ def person(order: Dict[str, Any]) -> pwd.struct_passwd:
 
 
 def gangway(order: Dict[str, Any], paths: RunPaths) -> Dict[str, str]:
-    return {
+    found = {
         "GANGWAY_RUN_ID": paths.run,
         "GANGWAY_JOB_ID": str(order["job"]),
         "GANGWAY_ATTEMPT": str(order["attempt"]),
@@ -65,7 +65,14 @@ def gangway(order: Dict[str, Any], paths: RunPaths) -> Dict[str, str]:
         "GANGWAY_WORLD_SIZE": str(order["world_size"]),
         "GANGWAY_FIRST_RANK": str(order["first_rank"]),
         "GANGWAY_GPUS": ",".join(order["cards"]),
+        "GANGWAY_GRACE_S": "{:g}".format(order["grace_s"]),
+        "GANGWAY_STOP_FILE": str(paths.stopping),
+        "GANGWAY_RESTART_COUNT": str(order["restarts"]),
     }
+    if order["checkpoint"] is not None:
+        found["GANGWAY_CHECKPOINT_PATH"] = order["checkpoint"]["path"]
+        found["GANGWAY_CHECKPOINT_STEP"] = str(order["checkpoint"]["step"])
+    return found
 
 
 def cards(order: Dict[str, Any]) -> Dict[str, str]:

@@ -75,6 +75,16 @@ def claim(value: Any) -> bool:
 
 PROCESS = fields(rank=whole, pid=whole, start=whole, log=file_name)
 EXIT = fields(rank=whole, exit=or_null(whole), signal=or_null(whole))
+CHECKPOINT = fields(
+    step=whole, path=words, bytes=whole, begun_s=or_null(number), done_s=number, rank=whole
+)
+PROGRESS = fields(
+    n=whole,
+    checkpoints=each(CHECKPOINT),
+    open=each(fields(step=whole, begun_s=number)),
+    step=or_null(whole),
+    ranks=mapping(fields(step=whole, seconds=number, comm_s=or_null(number), at_s=number)),
+)
 PIDS = each(fields(pid=whole))
 CARD = fields(clean=truth, used_mib=or_null(number), baseline_mib=number, pids=PIDS, foreign=PIDS)
 
@@ -92,6 +102,7 @@ SHAPES: Dict[str, Check] = {
     "stop.json": fields(grace_s=number, reason=words, signal=signal_word, asked_at_s=number),
     "limit.json": fields(limit_s=or_null(number)),
     "stopping.json": fields(kill_at_s=number),
+    "saved.json": PROGRESS,
     "seen.json": fields(processes=mapping(whole, lambda pid: pid.isdecimal() and len(pid) < 12)),
     "gap.json": fields(gaps=mapping(each(whole))),
     "gate.json": fields(cards=mapping(CARD)),

@@ -11,13 +11,14 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
-from . import cap, facts, launch, outcome, tree
+from . import cap, facts, farewell, launch, outcome, tree
 from .detach import become_subreaper, note
 from .files import Fact, sync, write_json
 from .outcome import Exit
 from .paths import RunPaths
+from .progress import Progress
 from .record import Record
 from .stopping import Stopping
 from .watchful import Seen
@@ -36,7 +37,7 @@ class Keeper:
         self.exits: Dict[int, Exit] = {}
         self.childless = False
         self.own_end: Optional[bool] = None
-        self.stopping = Stopping(paths, self.alive)
+        self.stopping = Stopping(paths, self.alive, self.rank_0)
         self.seen = Seen(paths)
         self.cap = cap.LogCap(paths, order["log_max_mib"])
         self.kills_before = outcome.oom_kills()
@@ -61,12 +62,16 @@ class Keeper:
         """Something of the run is left; where its leaders are through, it is asked to leave."""
         if self.own_end and self.stopping.signalled_s is None:
             self.stopping.begin(None, self.order["grace_s"], "TERM")
+        if 0 in self.exits:
+            self.stopping.widen()
         self.stopping.tick()
+        self.progress.look()
         self.seen.look(self.ranks)
         self.cap.look(self.ranks)
 
     def start(self) -> None:
         self.started_at_s, self.started_s = time.time(), time.monotonic()
+        self.progress = Progress(self.paths, self.started_s)
         several = launch.several(self.order)
         try:
             for folder in (self.paths.tmp, self.paths.work):
@@ -96,6 +101,11 @@ class Keeper:
         self.reap()
         return found
 
+    def rank_0(self) -> List[tree.Process]:
+        """The process of the job's first rank, where it runs here and lives."""
+        found = [tree.read(rank.pid) for rank in self.ranks if rank.rank == 0]
+        return [p for p in found if p is not None and tree.is_alive(p.pid, p.start)]
+
     def reap(self) -> None:
         numbers = {rank.pid: rank.rank for rank in self.ranks}
         while True:
@@ -121,7 +131,10 @@ class Keeper:
         limit_s = self.order["time_limit_s"]
         over = limit_s is not None and time.monotonic() - self.started_s >= limit_s
         if over and self.stopping.signalled_s is None and not self.ranks_over():
-            self.stopping.begin("time_limit", self.order["grace_s"], self.order["signal"])
+            self.stopping.begin("time_limit", self.order["grace_s"], *self.call())
+
+    def call(self) -> Tuple[str, str]:
+        return self.order["signal"], self.order.get("signal_to", "group")
 
     def changed(self, path: Path) -> Optional[Dict[str, Any]]:
         """The order in this file if it is another one than last time."""
@@ -155,6 +168,8 @@ class Keeper:
 
     def finish(self) -> None:
         """Write how it ended; a full disk only delays it, for silence would lose the exit code."""
+        self.progress.look(last=True)
+        self.say_farewell()
         while True:
             self.record.hold(self.started())
             try:
@@ -164,12 +179,22 @@ class Keeper:
             except OSError:
                 time.sleep(1.0)
 
+    def logs(self) -> List[Path]:
+        return [self.paths.folder / rank.log for rank in self.ranks]
+
+    def say_farewell(self) -> None:
+        told, cut = self.progress.complete(), bool(self.progress.open)
+        words = farewell.line(self.stopping, self.order, told, cut, self.started_s)
+        if words is not None and not self.own_end:
+            farewell.append(self.logs(), words)
+
     def ended(self) -> Dict[str, Any]:
         exits = [self.exits[number] for number in sorted(self.exits)]
         told = outcome.told(exits, bool(self.own_end), self.stopping.reason)
-        logs = [self.paths.folder / rank.log for rank in self.ranks]
         told.update(self.started())
         told["ended_at_s"] = time.time()
         told["ran_s"] = round(time.monotonic() - self.started_s, 6)
-        told["oom"] = outcome.ran_out_of_memory(exits, logs, self.kills_before)
+        asked_s = self.stopping.signalled_s
+        told["asked_s"] = None if asked_s is None else round(asked_s - self.started_s, 3)
+        told["oom"] = outcome.ran_out_of_memory(exits, self.logs(), self.kills_before)
         return told

@@ -14,6 +14,7 @@ from .protocol import (
     bad_argument,
     check_text,
     integer,
+    receiver,
     run_id,
     seconds,
     shown,
@@ -47,6 +48,9 @@ def checked(args: Args) -> Dict[str, Any]:
     found["device_ids"] = one_of(order, "device_ids", ("uuid", "index"))
     found["launch"] = one_of(order, "launch", LAUNCHES)
     found["grace_s"] = seconds(order, "grace_s")
+    found["signal_to"] = receiver(order, "signal_to")
+    found["restarts"] = integer(order, "restarts", 0, 0)
+    found["checkpoint"] = checkpoint(order)
     found["signal"] = signal_name(order)
     limit = order.get("time_limit_s")
     found["time_limit_s"] = None if limit is None else seconds(order, "time_limit_s")
@@ -95,3 +99,13 @@ def card_list(order: Args) -> List[str]:
     if len(set(value)) != len(value):
         raise bad_argument("cards", "names a card twice")
     return value
+
+
+def checkpoint(order: Args) -> Optional[Dict[str, Any]]:
+    """Where the run before this one had saved last: {"step", "path"}, or None."""
+    value = order.get("checkpoint")
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise bad_argument("checkpoint", "must be an object, not {}".format(shown(value)))
+    return {"step": integer(value, "step", 0), "path": text(value, "path")}

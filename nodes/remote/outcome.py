@@ -42,7 +42,8 @@ def told(exits: List[Exit], own_end: bool, reason: Optional[str]) -> Dict[str, A
     The outcome is the first rank that failed; ranks that were stopped because of it follow it.
     """
     failures = sorted((e for e in exits if e.failed()), key=lambda e: e.at_s)
-    decisive = failures[0] if failures else exits[0]
+    # who was asked to leave says by its first rank how it left: the others fall as they can
+    decisive = failures[0] if failures and own_end else exits[0]
     stopped = "time_limit" if reason == "time_limit" else "stopped"
     return {
         "end": "exited" if own_end else stopped,

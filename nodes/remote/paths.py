@@ -22,6 +22,8 @@ class RunPaths:
         self.stop = self.folder / "stop.json"
         self.limit = self.folder / "limit.json"
         self.stopping = self.folder / "stopping.json"
+        self.progress = self.folder / "progress.jsonl"
+        self.saved = self.folder / "saved.json"
         self.seen = self.folder / "seen.json"
         self.gap = self.folder / "gap.json"
         self.gate = self.folder / "gate.json"

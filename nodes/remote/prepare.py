@@ -52,9 +52,10 @@ def keep(node: Node, paths: RunPaths, order: Fact) -> None:
     for folder in (paths.tmp, paths.work):
         folder.mkdir(mode=0o700, exist_ok=True)
     write_bytes(paths.command, order.pop("command").encode("utf-8"), mode=0o700)
+    paths.progress.touch(mode=0o600)
     account = environment.person(order)
     if account.pw_uid != os.geteuid():
-        for path in (paths.tmp, paths.work, paths.command):
+        for path in (paths.tmp, paths.work, paths.command, paths.progress):
             os.chown(str(path), account.pw_uid, account.pw_gid)
     node.root.mark_live(paths)
     write_json(paths.order, order)

@@ -16,6 +16,7 @@ MAX_LINE_BYTES = 2 * 1024 * 1024
 MAX_COMMAND_BYTES = 256 * 1024
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 SIGNALS = ("TERM", "INT", "HUP", "USR1", "USR2", "QUIT")
+RECEIVERS = ("group", "rank0")
 
 Args = Dict[str, Any]
 Answer = Dict[str, Any]
@@ -135,6 +136,14 @@ def signal_name(args: Args, name: str = "signal") -> str:
         raise bad_argument(
             name, "must be one of {}, not {}".format(", ".join(SIGNALS), shown(value))
         )
+    return value
+
+
+def receiver(args: Args, name: str) -> str:
+    """Who gets the signal of a stop: every process group of the run, or rank 0 alone."""
+    value = text(args, name, "group")
+    if value not in RECEIVERS:
+        raise bad_argument(name, "must be group or rank0, not {}".format(shown(value)))
     return value
 
 

@@ -70,6 +70,8 @@ def blank(paths: RunPaths, state: str, seq: int, boot: Optional[str]) -> Report:
         "head": None,
         "oom": False,
         "alive": None,
+        "asked_s": None,
+        "progress": None,
     }
 
 
@@ -84,6 +86,7 @@ def running(paths: RunPaths, claim: Dict[str, Any]) -> Report:
 
 def fill_started(report: Report, paths: RunPaths, started: Dict[str, Any]) -> None:
     report["started_at_s"] = started["started_at_s"]
+    report["progress"] = facts.read(paths.saved)
     ranks = started["ranks"]
     report["ranks"] = [{"rank": rank["rank"], "exit": None, "signal": None} for rank in ranks]
     sizes = {str(rank["rank"]): size_of(paths.folder / rank["log"]) for rank in ranks}
@@ -98,11 +101,16 @@ def end_report(paths: RunPaths, ended: Dict[str, Any]) -> Report:
         report[name] = ended[name]
     for name in ("stop_reason", "exit_before_term", "oom"):
         report[name] = ended[name]
+    report["asked_s"] = number_or_none(ended.get("asked_s"))
     report["ranks"] = ended["exits"] or report["ranks"]
     report["cards"] = (facts.read(paths.gate) or {}).get("cards")
     report["head"] = head_of(paths, ended)
     report["alive"] = 0
     return report
+
+
+def number_or_none(value: Any) -> Optional[float]:
+    return value if facts.number(value) else None
 
 
 def head_of(paths: RunPaths, ended: Dict[str, Any]) -> Optional[str]:

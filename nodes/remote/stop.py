@@ -17,9 +17,21 @@ from .files import write_json
 from .gate import gated
 from .node import Node
 from .paths import RunPaths
-from .protocol import Answer, Args, Refusal, bad_argument, run_id, seconds, signal_name, text
+from .protocol import (
+    Answer,
+    Args,
+    Refusal,
+    bad_argument,
+    receiver,
+    run_id,
+    seconds,
+    signal_name,
+    text,
+)
 from .stopping import strength
 from .waiting import Steps
+
+MOST_NOTE = 1000
 
 
 def stop(node: Node, args: Args) -> Steps:
@@ -29,6 +41,8 @@ def stop(node: Node, args: Args) -> Steps:
         "grace_s": seconds(args, "grace_s"),
         "reason": text(args, "reason"),
         "signal": signal_name(args),
+        "to": receiver(args, "to"),
+        "note": text(args, "note", "")[:MOST_NOTE],
         "asked_at_s": time.monotonic(),
     }
     found = report.of(paths, node.boot)
@@ -59,9 +73,11 @@ def write_stop(paths: RunPaths, order: Dict[str, Any]) -> None:
 def merged(old: Optional[Dict[str, Any]], new: Dict[str, Any]) -> Dict[str, Any]:
     if old is None:
         return new
-    reason = max(old["reason"], new["reason"], key=strength)
+    stronger = new if strength(new["reason"]) > strength(old["reason"]) else old
     sooner = min(old, new, key=lambda order: order["asked_at_s"] + order["grace_s"])
-    return dict(sooner, reason=reason, signal=old["signal"])
+    to = "rank0" if old.get("to") == new.get("to") == "rank0" else "group"
+    said = {"reason": stronger["reason"], "note": stronger.get("note", ""), "to": to}
+    return dict(sooner, signal=old["signal"], **said)
 
 
 def extend(node: Node, args: Args) -> Answer:

@@ -30,6 +30,7 @@ class Watch:
         self.open: Set[str] = set()
         self.paths: Dict[str, RunPaths] = {}
         self.keepers_s = 0.0
+        self.progress: Dict[str, int] = {}
 
     def steps(self) -> Steps:
         while True:
@@ -42,21 +43,28 @@ class Watch:
     def turn(self) -> Generator[Wait, None, None]:
         live = set(self.node.root.live_runs())
         self.told = {run: seq for run, seq in self.told.items() if run in live}
+        self.progress = {run: n for run, n in self.progress.items() if run in live}
         self.paths = {run: paths for run, paths in self.paths.items() if run in self.open}
         self.open = {run for run in live if self.told.get(run, 0) not in (2, 5)}
         thorough = time.monotonic() >= self.keepers_s
         if thorough:
             self.keepers_s = time.monotonic() + KEEPERS_S
         reports = [self.news(run) for run in sorted(self.open) if thorough or self.moved(run)]
-        fresh = [
-            found for found in reports if found["seq"] > max(2, self.told.get(found["run"], 0))
-        ]
+        fresh = [found for found in reports if self.is_news(found)]
         self.told.update((found["run"], 2) for found in reports if found["seq"] == 2)
         # noted before the cards are asked: nothing is told twice while that takes its time
         self.told.update((found["run"], found["seq"]) for found in fresh)
+        self.progress.update((found["run"], counted(found)) for found in fresh)
         known = yield from gated(self.node, fresh)
         for found in known:
             self.tell({"event": "run", "report": found})
+
+    def is_news(self, found: report.Report) -> bool:
+        """A new fact of the run, or what its job told of its progress since."""
+        run = found["run"]
+        if found["seq"] > max(2, self.told.get(run, 0)):
+            return True
+        return found["seq"] == 3 and counted(found) > self.progress.get(run, 0)
 
     def moved(self, run: str) -> bool:
         """One or two stats: has this run started or ended since it was last told of?"""
@@ -73,3 +81,9 @@ class Watch:
         for found in reports:
             if found["seq"] in (2, 3):
                 self.told[found["run"]] = found["seq"]
+
+
+def counted(found: report.Report) -> int:
+    """How many lines of its job's progress a report has taken in."""
+    count: int = (found["progress"] or {"n": 0})["n"]
+    return count

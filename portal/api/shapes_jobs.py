@@ -11,7 +11,7 @@ from rest_framework import serializers
 
 from scheduling import reasons
 from scheduling.models import Attempt, Job, Lease, Part
-from scheduling.order_fields import SIGNALS
+from scheduling.order_fields import RECEIVERS, SIGNALS
 from scheduling.states import WAITING, JobState
 
 from .next_steps import next_step_of
@@ -23,7 +23,13 @@ class CheckpointSerializer(serializers.Serializer[Any]):
     """How the job is asked to leave, and how long it then has."""
 
     signal = serializers.ChoiceField(list(SIGNALS), required=False)
+    to = serializers.ChoiceField(
+        list(RECEIVERS), required=False, help_text="Every process group, or rank 0 alone."
+    )
     grace_s = serializers.IntegerField(required=False, min_value=1)
+    interval_s = serializers.IntegerField(
+        required=False, min_value=1, allow_null=True, help_text="How often it saves by itself."
+    )
 
 
 class JobOrderSerializer(serializers.Serializer[Any]):
@@ -101,6 +107,19 @@ class AttemptSerializer(serializers.Serializer[Attempt]):
     outcome = serializers.ChoiceField(["", *Attempt.Outcome.values])
     stop_reason = serializers.CharField()
     note = serializers.CharField()
+    stop_by_job = serializers.IntegerField(
+        source="stop_by_job_id", allow_null=True, help_text="The job it had to make way for."
+    )
+    restarts = serializers.IntegerField(help_text="Attempts of the job that ran before.")
+    resumed_step = serializers.IntegerField(allow_null=True, help_text="Where it went on from.")
+    saved_step = serializers.IntegerField(
+        allow_null=True, help_text="Of its last complete checkpoint."
+    )
+    saved_path = serializers.CharField()
+    saved_at = serializers.DateTimeField(allow_null=True)
+    lost_gpu_s = serializers.IntegerField(
+        allow_null=True, help_text="GPUs × seconds from that checkpoint to the end."
+    )
     placed_at = serializers.DateTimeField()
     started_at = serializers.DateTimeField(allow_null=True)
     ended_at = serializers.DateTimeField(allow_null=True)
@@ -203,7 +222,12 @@ class JobSerializer(JobSummarySerializer):
 
     @extend_schema_field(CheckpointSerializer)
     def get_checkpoint(self, job: Job) -> dict[str, Any]:
-        return {"signal": job.stop_signal, "grace_s": job.grace_s}
+        told = {"signal": job.stop_signal, "grace_s": job.grace_s}
+        if job.signal_to != Job.SignalTo.GROUP:
+            told["to"] = job.signal_to
+        if job.checkpoint_interval_s is not None:
+            told["interval_s"] = job.checkpoint_interval_s
+        return told
 
 
 class JobsSerializer(serializers.Serializer[Any]):

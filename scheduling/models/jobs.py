@@ -20,6 +20,10 @@ class Job(models.Model):
         UUID = "uuid"
         INDEX = "index"
 
+    class SignalTo(models.TextChoices):
+        GROUP = "group"
+        RANK0 = "rank0"
+
     team = models.ForeignKey("scheduling.Team", on_delete=models.PROTECT, related_name="jobs")
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="jobs"
@@ -45,6 +49,8 @@ class Job(models.Model):
     time_limit_s = models.PositiveIntegerField()
     grace_s = models.PositiveIntegerField(default=60)
     stop_signal = models.CharField(max_length=12, default="TERM")
+    signal_to = models.CharField(max_length=5, choices=SignalTo, default=SignalTo.GROUP)
+    checkpoint_interval_s = models.PositiveIntegerField(null=True)
     requeue = models.BooleanField(default=True)
 
     state = models.CharField(
@@ -110,6 +116,7 @@ class Attempt(models.Model):
         PREEMPTED = "preempted"
         RECLAIMED = "reclaimed"
         CARD_FAILED = "card_failed"
+        CONTENTION = "contention"
 
     job = models.ForeignKey(Job, on_delete=models.PROTECT, related_name="attempts")
     number = models.PositiveIntegerField()
@@ -119,6 +126,17 @@ class Attempt(models.Model):
         max_length=16, choices=[(r.value, r.value) for r in StopReason], blank=True
     )
     stop_note = models.TextField(blank=True)
+    stop_by_job = models.ForeignKey(
+        Job, on_delete=models.PROTECT, null=True, related_name="+", help_text="For whom it left."
+    )
+    restarts = models.PositiveIntegerField(default=0, help_text="Attempts that ran before it.")
+    resumed_step = models.BigIntegerField(null=True)
+    resumed_path = models.TextField(blank=True)
+    saved_step = models.BigIntegerField(null=True, help_text="Of its last complete checkpoint.")
+    saved_path = models.TextField(blank=True)
+    saved_at = models.DateTimeField(null=True)
+    saved_s = models.FloatField(null=True, help_text="Seconds from its start to that checkpoint.")
+    lost_gpu_s = models.PositiveBigIntegerField(null=True, help_text="GPU-seconds not saved.")
     outcome = models.CharField(max_length=16, choices=Outcome, blank=True)
     note = models.TextField(blank=True)
     placed_at = models.DateTimeField()
@@ -174,6 +192,8 @@ class Part(models.Model):
     exit_before_term = models.BooleanField(default=False)
     oom = models.BooleanField(default=False)
     ran_s = models.FloatField(null=True)
+    asked_s = models.FloatField(null=True, help_text="Seconds from its start to the first signal.")
+    progress = models.JSONField(default=dict, help_text="What the job told of itself, as reported.")
     log_size = models.JSONField(default=dict, help_text="Bytes written so far, by rank.")
     refusal = models.JSONField(null=True)
 

@@ -73,6 +73,8 @@ def draft(order: JobOrder, *, user_id: int, at: datetime) -> Job:
         time_limit_s=_time_limit(order, pool),
         grace_s=_grace(order, pool, priority),
         stop_signal=order.stop_signal,
+        signal_to=order.signal_to,
+        checkpoint_interval_s=order.checkpoint_interval_s,
         requeue=order.requeue,
         submitted_at=at,
     )

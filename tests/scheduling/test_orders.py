@@ -55,7 +55,7 @@ def test_a_field_that_is_not_built_yet_is_refused_and_null_is_nothing(field):
         ("workdir", "~/vit"),
         ("launch", "everywhere"), ("requeue", "yes"), ("checkpoint", {"signal": "KILL"}),
         ("checkpoint", {"grace_s": 0}), ("checkpoint", {"grace": 5}), ("checkpoint", 5),
-        ("checkpoint", {"interval_s": 600}),
+        ("checkpoint", {"interval_s": 0}), ("checkpoint", {"to": "rank1"}),
     ],
 )  # fmt: skip
 def test_what_a_field_may_not_be_is_refused_by_its_name(field, value):

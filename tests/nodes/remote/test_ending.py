@@ -80,7 +80,7 @@ def test_who_leaves_at_term_is_not_waited_for(node: LocalNode, serve: Serve):
 
     assert time.monotonic() - asked_s < 5
     assert (ended["end"], ended["stop_reason"], ended["exit"]) == ("stopped", "preempt", 0)
-    assert node.log("7-1-a").endswith(b"asked\nsaved\n")
+    assert b"asked\nsaved\ngangway: preempted at " in node.log("7-1-a")
 
 
 def test_a_group_is_signalled_as_long_as_any_of_it_lives(outsider):
@@ -213,7 +213,7 @@ def test_a_signal_of_ones_own_is_sent_instead_of_term(node: LocalNode, serve: Se
     serve.ok("stop", run="7-1-a", grace_s=10, reason="preempt", signal="USR1")
 
     assert serve.event("7-1-a", 5)["exit"] == 5
-    assert node.log("7-1-a").endswith(b"saving\n")
+    assert b"saving\n" in node.log("7-1-a")
 
 
 def test_one_failed_rank_ends_the_others_and_is_the_outcome(node: LocalNode, serve: Serve):
