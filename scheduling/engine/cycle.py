@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from .fit import Need, choose, need_of, parts_of, span_of, splits
+from .handover import Handover
 from .lanes import FOREVER
 from .never import never
 from .pledges import Pledges
@@ -43,6 +44,7 @@ class Cycle:
         self.now_us = world.now_us
         self.stock = Stock(world)
         self.ledger = Ledger(world.teams, world.limits, world.uses)
+        self.handover = Handover(world, self.stock, self.ledger)
         self.windows = Windows(self.stock)
         self._pledges = Pledges(world)
         # The least reach (see TimeLine) at which a shape had no place: more has none either.
@@ -51,7 +53,8 @@ class Cycle:
 
     def place(self, job: Job) -> Placement | None:
         """Take the best place for a job and charge its team; None when it must wait."""
-        found = self.find(job)
+        pledged = self.handover.holds(job.id)
+        found = self._redeemed(job) if pledged else self.find(job)
         if found is None:
             return None
         model, parts = found
@@ -65,7 +68,7 @@ class Cycle:
 
     def waits_for_room(self, job: Job) -> bool:
         """Return whether only room keeps a job from starting: its team may hold it, nodes could."""
-        if job.eligible_us > self.now_us or not splits(job):
+        if not self.open(job):
             return False
         return any(could_ever(self._shelf(job, model), need) for model, need in self._open(job))
 
@@ -90,28 +93,29 @@ class Cycle:
 
     def find(self, job: Job) -> tuple[str, tuple[PartPlan, ...]] | None:
         """Return the model and parts of the best place for a job now, taking nothing."""
-        if job.eligible_us > self.now_us or not splits(job):
+        if not self.open(job):
             return None
-        asked = asked_of(job)
-        models = [
-            model
-            for model in self.stock.models(job)
-            if not self.ledger.blockers(job.team, model, asked)
-            and not self._pledges.blocks(job, model, asked, self._end_us(job))
-        ]
+        models = self._allowed(job)
         shape = self._shape(job, models)
         reach = self.stock.time.reach(limit_of(job))
         if shape in self._failed and self._failed[shape] <= reach:
             return None
-        needs = self._needs(job, models)
-        choices = [
-            choice for model in models if (choice := choose(self.stock, job, model, needs[model]))
-        ]
-        if not choices:
+        found = self._best(job, models)
+        if found is None:
             self._failed[shape] = reach
-            return None
-        best = min(choices)
-        return best.model, parts_of(self.stock, job, best, needs[best.model])
+        return found
+
+    def search(self, job: Job) -> tuple[str, tuple[PartPlan, ...]] | None:
+        """``find`` without the memory of what failed: for states in which more is free."""
+        return self._best(job, self._allowed(job)) if self.open(job) else None
+
+    def open(self, job: Job) -> bool:
+        """Return whether a job may start at all now: its time has come and its cards divide."""
+        return job.eligible_us <= self.now_us and splits(job)
+
+    def shape(self, job: Job) -> Shape:
+        """Return what jobs have in common that ask for the same, whatever their teams hold now."""
+        return self._shape(job, self.stock.models(job))
 
     def blockers(self, job: Job) -> tuple[list[Reason], list[Reason]]:
         """Return why a job cannot start on what is left: quota reasons, then fit reasons.
@@ -136,6 +140,43 @@ class Cycle:
         if not quota and not any(dict(why.numbers).get("kept") for why in fit):
             fit += self._pledges.blocks(job, nearest.model, asked, self._end_us(job))
         return quota, fit
+
+    def _allowed(self, job: Job) -> list[str]:
+        """Return the models of which the job's team may have what it asks for."""
+        asked = asked_of(job)
+        return [
+            model
+            for model in self.stock.models(job)
+            if not self.ledger.blockers(job.team, model, asked)
+            and not self._pledges.blocks(job, model, asked, self._end_us(job))
+        ]
+
+    def _best(self, job: Job, models: list[str]) -> tuple[str, tuple[PartPlan, ...]] | None:
+        needs = self._needs(job, models)
+        choices = [
+            choice for model in models if (choice := choose(self.stock, job, model, needs[model]))
+        ]
+        if not choices:
+            return None
+        best = min(choices)
+        return best.model, parts_of(self.stock, job, best, needs[best.model])
+
+    def _redeemed(self, job: Job) -> tuple[str, tuple[PartPlan, ...]] | None:
+        """Return a place for a job with a pledge, on its cards or any others; else keep them.
+
+        A pledge of which nobody holds a card any more and that gives no place falls: something
+        else keeps the job from starting.
+        """
+        pledge = self.handover.let_go(job.id)
+        found = self.search(job)
+        if found is None and not self.handover.is_complete(pledge):
+            self.handover.keep(job, pledge)
+            return None
+        if found is None:
+            self.handover.fall(job.id, "the job could not start on them")
+        # More is free than when others of its shape failed.
+        self._failed.clear()
+        return found
 
     def _needs(self, job: Job, models: list[str] | tuple[str, ...]) -> dict[str, Need]:
         keeper = self._pledges.keeper(job)

@@ -41,6 +41,11 @@ class Heads:
         Cost: a search over the nodes, for as many jobs of a pool as its depth says.
         """
         pool = self._pools.get(job.pool) or Pool(job.pool)
+        if self._cycle.handover.holds(job.id):
+            # Its cards are pledged already; only a strict queue has to stand behind it.
+            if pool.strict:
+                self._stuck.setdefault(pool.id, job.id)
+            return
         if not self._wanted(pool) or not self._cycle.waits_for_room(job):
             return
         if pool.strict:

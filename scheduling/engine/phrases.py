@@ -16,6 +16,11 @@ def moment(at_s: int | str) -> str:
     return f"{at:%H:%M} UTC on {at.day} {at:%b}"
 
 
+def second(at_s: int | str) -> str:
+    """Return "12:03:10 UTC" for seconds since the epoch."""
+    return f"{datetime.fromtimestamp(int(at_s), UTC):%H:%M:%S} UTC"
+
+
 def priority(n: Numbers) -> str:
     """Say who is ahead: jobs that want the same, one that cards are kept for, or a strict queue."""
     if n.get("kept"):
@@ -44,6 +49,33 @@ def maintained(n: Numbers) -> str:
     return (
         f"It could still run at {moment(n['at_s'])}, when maintenance of {n['names']} begins. "
         "With a time limit that ends before, it starts; else it waits for other nodes."
+    )
+
+
+def awaiting(n: Numbers) -> str:
+    """Say whose cards are on their way, from where and until when, and what is kept already."""
+    gpus, more = int(n["gpus"]), int(n["more_jobs"])
+    if not gpus:
+        return "Its cards are free and kept for it. It starts in the next cycle."
+    whose = f"{_jobs(n)}{f' and {more} more' if more else ''}"
+    more_nodes = f" and {n['more_nodes']} more" if int(n["more_nodes"]) else ""
+    by = f" by {second(n['by_s'])}" if int(n["by_s"]) else ""
+    kept = f" {n['kept']} free already are kept for it." if int(n["kept"]) else ""
+    cards = f"{gpus} GPU of" if gpus == 1 else f"{gpus} GPUs of"
+    leave = "leaves" if gpus == 1 else "leave"
+    return f"{cards} {whose} on {n['names']}{more_nodes} {leave}{by}, then it starts.{kept}"
+
+
+def too_wide(n: Numbers) -> str:
+    """Say that room could be made only by stopping more than the pool allows."""
+    if int(n["victims"]) > int(n["most_victims"]):
+        return (
+            f"It would have to stop {n['victims']} running jobs, and this pool allows "
+            f"{n['most_victims']} at once. Ask for fewer cards, or wait until jobs end."
+        )
+    return (
+        f"It would have to stop jobs with {n['gpus']} GPUs for the {n['asked']} it asks for, and "
+        f"this pool allows {n['most_gpus']}. Wait until jobs end."
     )
 
 

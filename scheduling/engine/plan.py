@@ -11,6 +11,7 @@ from .ahead import Ahead
 from .cycle import Cycle
 from .heads import Heads
 from .order import in_order
+from .preempt import Hunt
 from .world import Job, Plan, Reason, Waiting, World, reason
 
 
@@ -25,6 +26,7 @@ def plan(world: World) -> Plan:
     """
     cycle = Cycle(world)
     heads = Heads(cycle, world.pools)
+    hunt = Hunt(cycle, world)
     placements, waiting = [], []
     for job in in_order(world.jobs):
         placement = None if heads.behind(job) else cycle.place(job)
@@ -32,17 +34,28 @@ def plan(world: World) -> Plan:
             placements.append(placement)
         else:
             waiting.append(job)
+            if not heads.behind(job):
+                hunt.go(job)
             heads.keep(job)
-    # Reasons come last: they speak of what is left, as the pages show it beside them.
-    return Plan(tuple(placements), tuple(_explained(cycle, heads, waiting)))
+    return Plan(
+        tuple(placements),
+        # Reasons come last: they speak of what is left, as the pages show it beside them.
+        tuple(_explained(cycle, heads, hunt, waiting)),
+        tuple(hunt.evictions),
+        tuple(hunt.pledges),
+        tuple(cycle.handover.fallen),
+    )
 
 
-def _explained(cycle: Cycle, heads: Heads, jobs: Iterable[Job]) -> Iterator[Waiting]:
+def _explained(cycle: Cycle, heads: Heads, hunt: Hunt, jobs: Iterable[Job]) -> Iterator[Waiting]:
     """Yield every waiting job, in queue order, with its place and all its blockers."""
     positions: Counter[int] = Counter()
     ahead = Ahead()
     for job in jobs:
         positions[job.pool] += 1
+        if cycle.handover.holds(job.id):
+            yield Waiting(job.id, positions[job.pool], (cycle.handover.awaited(job.id),))
+            continue
         delay = _backoff(cycle.now_us, job)
         quota, fit = cycle.blockers(job)
         behind = heads.behind(job)
@@ -53,7 +66,7 @@ def _explained(cycle: Cycle, heads: Heads, jobs: Iterable[Job]) -> Iterator[Wait
             reasons += behind or ([] if kept(fit) else ahead.of(job))
             if not delay and not quota:
                 ahead.add(job)
-        yield Waiting(job.id, positions[job.pool], tuple(reasons))
+        yield Waiting(job.id, positions[job.pool], (*reasons, *hunt.reasons(job)))
 
 
 def _backoff(now_us: int, job: Job) -> list[Reason]:

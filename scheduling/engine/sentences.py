@@ -7,7 +7,7 @@ row of the table in ``docs/placement.md``; a test compares the two.
 
 from collections.abc import Callable
 
-from .phrases import Numbers, booked, maintained, priority
+from .phrases import Numbers, awaiting, booked, maintained, priority, too_wide
 from .world import Reason
 
 _UNITS = {"cpus": "CPU cores", "memory": "GiB of RAM", "disk": "GiB of disk"}
@@ -188,6 +188,7 @@ def _are(amount: int | str, one: str, many: str) -> str:
 
 
 CATALOGUE: dict[str, Callable[[Numbers], str]] = {
+    "AwaitingPreemption": awaiting,
     "Backoff": _backoff,
     "Fragmented": _fragmented,
     "HeldAdmin": lambda n: (
@@ -199,6 +200,7 @@ CATALOGUE: dict[str, Callable[[Numbers], str]] = {
     "NeverFits": _never_fits,
     "NodeUnavailable": _node_unavailable,
     "NotEvaluated": lambda n: "Not looked at yet. It is looked at in the next cycle.",
+    "PreemptionTooWide": too_wide,
     "Priority": priority,
     "QuotaLimit": _quota_limit,
     "Reservation": booked,

@@ -119,6 +119,11 @@ class Bucket:
         del self.ranks[bisect_left(self.ranks, rank)]
         self.exact = False
 
+    def changed(self, host: Host) -> None:
+        """Note that a host's CPU, RAM or disk changed while its free cards did not."""
+        self.exact = False
+        self._raise(host)
+
     def tighten(self, hosts: list[Host]) -> None:
         """Make the maxima exact again. Cost: one look at each host of the bucket."""
         if not self.exact:
@@ -178,7 +183,7 @@ class Shelf:
         """Move a host to the bucket of what it has free now."""
         was, now = self.counts[host.rank], host.count(self.wanted)
         if was == now:
-            self.buckets[was].exact = False
+            self.buckets[was].changed(host)
             return
         self.buckets[was].remove(host.rank)
         self.buckets[now].add(host)
@@ -245,6 +250,10 @@ class Stock:
     def take(self, part: PartPlan, limit_us: int = FOREVER) -> None:
         """Take what a part uses off its node, on every shelf. Cost: O(shelves of the node)."""
         self.time.take(part, limit_us)
+        self.hide(part)
+
+    def hide(self, part: PartPlan) -> None:
+        """Take what a part uses off its node as it is now; the time line does not hear of it."""
         host = self.by_id[part.node]
         gone = set(part.gpus)
         for cards in host.free.values():
@@ -252,6 +261,19 @@ class Stock:
         host.cpus -= part.cpus
         host.memory_mib -= part.memory_mib
         host.disk_gib -= part.disk_gib
+        for shelf in self._standing[host.rank]:
+            shelf.refresh(host)
+
+    def give(self, part: PartPlan) -> None:
+        """Give a node back what a part used, or lend it what somebody holds. Cost as ``take``."""
+        host = self.by_id[part.node]
+        back = set(part.gpus)
+        for gpu in host.node.gpus:
+            if gpu.id in back:
+                insort(host.free[gpu.model, gpu.memory_mib], gpu, key=lambda g: (g.index, g.id))
+        host.cpus += part.cpus
+        host.memory_mib += part.memory_mib
+        host.disk_gib += part.disk_gib
         for shelf in self._standing[host.rank]:
             shelf.refresh(host)
 

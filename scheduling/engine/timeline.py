@@ -55,6 +55,8 @@ class TimeLine:
         self._lanes: dict[int, dict[int, Lane]] = {}
         self._claims: dict[int, list[Claim]] = defaultdict(list)
         self._running: dict[int, list[Running]] = defaultdict(list)
+        self._absent: set[Running] = set()
+        self._built_so_far = 0
         for claim in sorted(world.running, key=lambda one: (one.job, one.node)):
             self._running[claim.node].append(claim)
         if world.bookings:
@@ -64,7 +66,6 @@ class TimeLine:
         """Return the lane of a node as a job of that booking sees it (0: of none)."""
         lanes = self._lanes.get(node)
         if lanes is None:
-            self._claims[node] = [*self._claims_of(node), *self._claims[node]]
             lanes = self._lanes[node] = {0: self._built(node, 0)}
         if booking and booking not in lanes:
             if not any(claim.booking == booking for claim in self._claims[node]):
@@ -91,6 +92,24 @@ class TimeLine:
         mask = self._mask_of(part.node, set(part.gpus))
         side = (part.cpus, part.memory_mib, part.disk_gib)
         self._add(part.node, Claim(self.now_us, end_us, mask, *side))
+
+    def leave(self, claim: Running) -> None:
+        """Think a running claim away, until it returns."""
+        self._absent.add(claim)
+        self._lanes.pop(claim.node, None)
+
+    def come_back(self, claim: Running) -> None:
+        """Count a running claim again that was thought away."""
+        self._absent.discard(claim)
+        self._lanes.pop(claim.node, None)
+
+    def give(self, part: PartPlan, limit_us: int) -> None:
+        """Undo one ``take`` of the same part and limit."""
+        end_us = min(self.now_us + limit_us, FOREVER)
+        mask = self._mask_of(part.node, set(part.gpus))
+        side = (part.cpus, part.memory_mib, part.disk_gib)
+        self._claims[part.node].remove(Claim(self.now_us, end_us, mask, *side))
+        self._lanes.pop(part.node, None)
 
     def keep(self, node: int, start_us: int, span: Span, job: int) -> None:
         """Promise a job its part of a node from ``start_us`` on, for as long as its limit.
@@ -165,7 +184,10 @@ class TimeLine:
             row.memory_free_mib + sum(claim.memory_mib for claim in running),
             row.disk_free_gib + sum(claim.disk_gib for claim in running),
         )
-        for claim in self._claims[node]:
+        # A lane that is built again is never of the version of an older one.
+        self._built_so_far += 1
+        lane.version = self._built_so_far << 32
+        for claim in [*self._claims_of(node), *self._claims[node]]:
             if not booking or claim.booking != booking:
                 lane.claim(claim)
         return lane
@@ -173,6 +195,8 @@ class TimeLine:
     def _claims_of(self, node: int) -> Iterator[Claim]:
         """Yield the claims of the jobs that run on a node."""
         for one in self._running[node]:
+            if one in self._absent:
+                continue
             end_us = FOREVER if one.ends_us is None else one.ends_us
             if end_us <= self.now_us:
                 end_us = self.now_us + OVERDUE_US

@@ -107,14 +107,17 @@ class Job:
     limit_us: int | None = None
     preemptible: bool = False
     booking: int = 0
+    may_preempt: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
     """What a job holds of one node, and until when at the latest (None: it has no limit).
 
-    ``gpus`` are card ids. A card that is being cleaned is held until it is thought to be clean, and
-    is not ``charged`` to its team any more.
+    ``gpus`` are card ids. A card that is being cleaned is held until it is thought to be clean.
+    ``leaving``: it was asked to stop or is gone; ``leaves_us`` is the end of its window then, 0 if
+    it has none. ``charged``: it counts against its team; a card being cleaned does not. What it did
+    before ``saved_us`` is kept. ``evictions`` and ``evicted_us`` are of the job: how often it was evicted, and when last.
     """
 
     job: int
@@ -126,6 +129,17 @@ class Running:
     ends_us: int | None
     team: int = 0
     preemptible: bool = False
+    attempt: int = 0
+    priority: int = 0
+    submitted_us: int = 0
+    since_us: int = 0
+    saved_us: int = 0
+    grace_us: int = 0
+    min_runtime_us: int = 0
+    evictions: int = 0
+    evicted_us: int = 0
+    leaving: bool = False
+    leaves_us: int = 0
     charged: bool = True
 
 
@@ -148,12 +162,38 @@ class Pool:
     """The rules of a pool's queue.
 
     ``strict``: nobody starts past one that lacks room. ``depth``: for how many jobs room is kept
-    on the time line, from the first of the queue; 0 for none, -1 for all.
+    on the time line, from the first of the queue; 0 for none, -1 for all. The rest bounds
+    evictions: how many jobs at once for one, how many GPUs in percent of those asked for, how
+    long a job is spared after one, and after how many it is spared for good (0: never).
     """
 
     id: int
     strict: bool = False
     depth: int = 1
+    max_victims: int = 8
+    max_evicted_percent: int = 800
+    cooldown_us: int = 300_000_000
+    max_evictions: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class PartPlan:
+    """What one node gives to a job; ``gpus`` are card ids in ascending order."""
+
+    node: int
+    gpus: tuple[int, ...]
+    cpus: int
+    memory_mib: int
+    disk_gib: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pledge:
+    """Cards of one model promised to a waiting job while those who hold them leave."""
+
+    job: int
+    model: str
+    parts: tuple[PartPlan, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,17 +209,7 @@ class World:
     running: tuple[Running, ...] = ()
     bookings: tuple[Booking, ...] = ()
     pools: tuple[Pool, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PartPlan:
-    """What one node gives to a job; ``gpus`` are card ids in ascending order."""
-
-    node: int
-    gpus: tuple[int, ...]
-    cpus: int
-    memory_mib: int
-    disk_gib: int
+    pledges: tuple[Pledge, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +243,33 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
+class Eviction:
+    """An attempt that has to leave so that job ``by`` can start; ``cost_us`` is GPU-time lost."""
+
+    job: int
+    attempt: int
+    by: int
+    why: str
+    cost_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fallen:
+    """A pledge that ends without a start, and why in words."""
+
+    job: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
-    """What one cycle decided: who starts where, who waits and why, both in queue order."""
+    """What one cycle decided: who starts where, who waits and why, both in queue order.
+
+    ``pledges`` are the new ones, each with its ``evictions`` if it needs any; ``fallen`` end.
+    """
 
     placements: tuple[Placement, ...]
     waiting: tuple[Waiting, ...]
+    evictions: tuple[Eviction, ...] = ()
+    pledges: tuple[Pledge, ...] = ()
+    fallen: tuple[Fallen, ...] = ()

@@ -1,0 +1,265 @@
+"""Whose cards are taken for a job that may preempt: the least set of victims, or none at all.
+
+Nobody is asked to leave unless the job has a place on what is then free, found by the search that
+places jobs. The set is never larger than needed: without any one of its victims the job would not
+fit. Of sets within the pool's bounds the cheapest found is taken; up to ``EXACT`` candidates it is
+the cheapest there is.
+Sources: growing and putting back is Kueue's scheme (reverse pass); branch and bound, A. Land and
+A. Doig, Econometrica 28(3), 1960.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from .cycle import Cycle
+from .trial import Trial
+from .victims import Victim, Victims
+from .world import Eviction, Job, Pledge, Pool, Reason, World, reason
+
+EXACT = 12
+# Jobs for which victims are looked for in one cycle; the next cycle goes on.
+TRIES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much may be taken at once: jobs, and GPUs."""
+
+    victims: int
+    gpus: int
+
+    def hold(self, chosen: list[Victim]) -> bool:
+        """Return whether a set of victims is within the bounds."""
+        return len(chosen) <= self.victims and sum(v.gpus for v in chosen) <= self.gpus
+
+
+class Hunt:
+    """The pledges and evictions of one cycle."""
+
+    def __init__(self, cycle: Cycle, world: World) -> None:
+        self.evictions: list[Eviction] = []
+        self.pledges: list[Pledge] = []
+        self._cycle = cycle
+        self._victims = Victims(world)
+        self._left = TRIES
+        self._failed: dict[tuple[object, ...], Reason | None] = {}
+        self._wide: dict[int, Reason] = {}
+
+    def go(self, job: Job) -> None:
+        """Look for victims for a job that has no place, and pledge it what they leave.
+
+        Cost: three passes over the candidates, each a handful of searches for a place, and with
+        up to EXACT candidates at most 2 ** EXACT searches. At most TRIES times in a cycle; jobs
+        that ask for the same and would evict the same are tried once.
+        """
+        if not job.may_preempt or self._cycle.handover.holds(job.id) or not self._cycle.open(job):
+            return
+        key = (self._cycle.shape(job), job.team, job.priority)
+        if key not in self._failed and self._left > 0:
+            self._left -= 1
+            why = self._try(job)
+            if self._cycle.handover.holds(job.id):
+                return
+            self._failed[key] = why
+        if (why := self._failed.get(key)) is not None:
+            self._wide[job.id] = why
+
+    def reasons(self, job: Job) -> list[Reason]:
+        """Return what kept victims from being asked: PreemptionTooWide, or nothing."""
+        return [self._wide[job.id]] if job.id in self._wide else []
+
+    def _try(self, job: Job) -> Reason | None:
+        candidates = self._victims.of(job)
+        trial = Trial(self._cycle, job)
+        chosen, why = _chosen(trial, candidates, _bounds(job, self._victims.pool(job.pool)))
+        found = None
+        if chosen is not None:
+            for victim in chosen:
+                trial.lend(victim)
+            found = trial.find()
+        trial.close(candidates)
+        if chosen is not None and found is not None:
+            self._pledge(job, chosen, Pledge(job.id, *found))
+        return why
+
+    def _pledge(self, job: Job, chosen: list[Victim], pledge: Pledge) -> None:
+        self._victims.asked(chosen)
+        for victim in chosen:
+            why = Eviction(victim.job, victim.attempt, job.id, victim.why, victim.cost_us)
+            self.evictions.append(why)
+            for claim in victim.parts:
+                leaves_us = self._cycle.now_us + claim.grace_us
+                self._cycle.handover.leave(replace(claim, leaving=True, leaves_us=leaves_us))
+        self._cycle.handover.keep(job, pledge)
+        self.pledges.append(pledge)
+
+
+def _bounds(job: Job, pool: Pool) -> Bounds:
+    return Bounds(pool.max_victims, job.gpus * pool.max_evicted_percent // 100)
+
+
+def _chosen(
+    trial: Trial, candidates: list[Victim], bounds: Bounds
+) -> tuple[list[Victim] | None, Reason | None]:
+    """Return the victims, none lent any more: [] when what leaves is enough, None when none help.
+
+    The reason is PreemptionTooWide when only sets beyond the bounds would help.
+    """
+    if trial.find():
+        return [], None
+    sets = [found for order in _ORDERS if (found := _grown(trial, order(trial, candidates)))]
+    if not sets:
+        return None, None
+    within = [found for found in sets if bounds.hold(found)]
+    best = min(within, key=_price, default=None)
+    if len(candidates) <= EXACT:
+        best = _Exact(trial, candidates, bounds, best).best
+    return best, None if best else _too_wide(sets, bounds, trial.job)
+
+
+def _grown(trial: Trial, order: list[Victim]) -> list[Victim] | None:
+    """Return a set without which nothing fits and of which none can be spared; None if none does.
+
+    More victims never make less room, so the shortest run of the order that suffices is found by
+    halving; then, dearest first, everybody who is not needed is put back.
+    """
+    low, high, lent = 0, len(order), 0
+    while low < high or lent != high:
+        middle = (low + high) // 2 if low < high else high
+        lent = _lend_first(trial, order, lent, middle)
+        if trial.find():
+            high = middle
+        elif middle == len(order):
+            _lend_first(trial, order, lent, 0)
+            return None
+        else:
+            low = middle + 1
+    chosen = order[:high]
+    for victim in sorted(chosen, key=Victim.key, reverse=True):
+        trial.recall(victim)
+        if trial.find():
+            chosen.remove(victim)
+        else:
+            trial.lend(victim)
+    for victim in chosen:
+        trial.recall(victim)
+    return chosen
+
+
+def _lend_first(trial: Trial, order: list[Victim], lent: int, count: int) -> int:
+    """Lend exactly the first ``count`` of an order, of which the first ``lent`` are lent."""
+    for victim in order[lent:count]:
+        trial.lend(victim)
+    for victim in order[count:lent]:
+        trial.recall(victim)
+    return count
+
+
+class _Exact:
+    """All sets of few candidates, cheap ones first; what cannot be the best is not looked at."""
+
+    def __init__(
+        self, trial: Trial, candidates: list[Victim], bounds: Bounds, best: list[Victim] | None
+    ) -> None:
+        self.best = best
+        self._trial = trial
+        self._candidates = candidates
+        self._bounds = bounds
+        self._look([], 0)
+
+    def _look(self, chosen: list[Victim], first: int) -> None:
+        for i in range(first, len(self._candidates)):
+            victim = self._candidates[i]
+            more = [*chosen, victim]
+            if self.best is not None and _price(more) >= _price(self.best):
+                # Candidates come cheapest first, so the rest would not be cheaper.
+                return
+            if not self._bounds.hold(more):
+                continue
+            self._trial.lend(victim)
+            if self._trial.find():
+                self.best = more
+            elif self._could_do(i + 1):
+                self._look(more, i + 1)
+            self._trial.recall(victim)
+
+    def _could_do(self, first: int) -> bool:
+        """Return whether all the rest, beside who is lent already, would make room."""
+        rest = self._candidates[first:]
+        for victim in rest:
+            self._trial.lend(victim)
+        enough = self._trial.find() is not None
+        for victim in rest:
+            self._trial.recall(victim)
+        return enough
+
+
+def _price(chosen: list[Victim]) -> tuple[int, int, list[tuple[int, int, int, int]]]:
+    """Return the sort key of a set: cost, then how many, then who would be asked first."""
+    return (sum(v.cost_us for v in chosen), len(chosen), sorted(v.key() for v in chosen))
+
+
+def _too_wide(sets: list[list[Victim]], bounds: Bounds, job: Job) -> Reason:
+    victims = min(len(found) for found in sets)
+    gpus = min(sum(victim.gpus for victim in found) for found in sets)
+    return reason(
+        "PreemptionTooWide",
+        victims=victims,
+        most_victims=bounds.victims,
+        gpus=gpus,
+        most_gpus=bounds.gpus,
+        asked=job.gpus,
+    )
+
+
+def _cheapest(trial: Trial, candidates: list[Victim]) -> list[Victim]:
+    return candidates
+
+
+def _together(trial: Trial, candidates: list[Victim]) -> list[Victim]:
+    """Cheapest first, node by node: the nodes on which one part's room costs least come first."""
+    return _by_node(trial, candidates, Victim.key, lambda victim: victim.cost_us)
+
+
+def _fewest(trial: Trial, candidates: list[Victim]) -> list[Victim]:
+    """Largest first, node by node: the nodes on which fewest victims make one part's room."""
+    return _by_node(trial, candidates, lambda victim: (-victim.gpus, victim.key()), lambda _: 1)
+
+
+def _by_node(
+    trial: Trial,
+    candidates: list[Victim],
+    key: Callable[[Victim], tuple[object, ...]],
+    price: Callable[[Victim], int],
+) -> list[Victim]:
+    there: dict[int, list[Victim]] = {}
+    for victim in sorted(candidates, key=key):
+        for claim in victim.parts:
+            there.setdefault(claim.node, []).append(victim)
+    asked = -(-trial.job.gpus // max(trial.job.nodes, 1))
+    prices = sorted(
+        (_price_of(there[node], asked - trial.free_on(node), node, price), node) for node in there
+    )
+    ordered = dict.fromkeys(victim.attempt for _, node in prices for victim in there[node])
+    known = {victim.attempt: victim for victim in candidates}
+    return [known[attempt] for attempt in ordered]
+
+
+def _price_of(
+    victims: list[Victim], missing: int, node: int, price: Callable[[Victim], int]
+) -> tuple[bool, int]:
+    """Return whether a node stays too small without its victims, and what they cost till then."""
+    total = 0
+    for victim in victims:
+        if missing <= 0:
+            break
+        missing -= sum(len(claim.gpus) for claim in victim.parts if claim.node == node)
+        total += price(victim)
+    return missing > 0, total
+
+
+_ORDERS: tuple[Callable[[Trial, list[Victim]], list[Victim]], ...] = (
+    _together,
+    _cheapest,
+    _fewest,
+)
