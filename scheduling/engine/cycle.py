@@ -53,7 +53,7 @@ class Cycle:
 
     def place(self, job: Job) -> Placement | None:
         """Take the best place for a job and charge its team; None when it must wait."""
-        pledged = self.handover.holds(job.id)
+        pledged = job.id in self.handover.kept
         found = self._redeemed(job) if pledged else self.find(job)
         if found is None:
             return None

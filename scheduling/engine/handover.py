@@ -19,7 +19,7 @@ Side = tuple[int, int, int]
 
 
 class Handover:
-    """What leaves and what is pledged, while a cycle goes down the queue."""
+    """What leaves, and what is ``kept`` for which job, while a cycle goes down the queue."""
 
     def __init__(self, world: World, stock: Stock, ledger: Ledger) -> None:
         """Set aside what is pledged. Cost: O(running claims + cards of pledges)."""
@@ -29,7 +29,7 @@ class Handover:
         self._leaving: dict[int, list[Running]] = defaultdict(list)
         self._gone: dict[int, Running] = {}
         self._side: dict[int, Side] = defaultdict(lambda: (0, 0, 0))
-        self._kept: dict[int, tuple[Job, Pledge, list[Side]]] = {}
+        self.kept: dict[int, tuple[Job, Pledge, list[Side]]] = {}
         self._pledged: set[int] = set()
         for claim in sorted(world.running, key=lambda one: (one.attempt, one.job, one.node)):
             if claim.leaving:
@@ -42,10 +42,6 @@ class Handover:
                 self.fallen.append(Fallen(pledge.job, why))
             else:
                 self.keep(job, pledge)
-
-    def holds(self, job: int) -> bool:
-        """Return whether a job has a pledge."""
-        return job in self._kept
 
     def leave(self, claim: Running) -> None:
         """Count on what a claim gives back."""
@@ -64,12 +60,12 @@ class Handover:
             self._stock.hide(_less(part, back))
             self._pledged.update(part.gpus)
             lent.append(back)
-        self._kept[job.id] = (job, pledge, lent)
+        self.kept[job.id] = (job, pledge, lent)
         self._charge(job, pledge, 1)
 
     def let_go(self, job: int) -> Pledge:
         """Give a pledge's parts back to what is free."""
-        holder, pledge, lent = self._kept.pop(job)
+        holder, pledge, lent = self.kept.pop(job)
         for part, back in zip(pledge.parts, lent, strict=True):
             self._side[part.node] = _plus(self._side[part.node], back)
             self._stock.time.give(part, _limit(holder))
@@ -105,7 +101,7 @@ class Handover:
 
     def awaited(self, job: int) -> Reason:
         """Return AwaitingPreemption: whose cards a pledge still waits for, where, until when."""
-        _, pledge, _ = self._kept[job]
+        _, pledge, _ = self.kept[job]
         cards = [(gpu, part.node) for part in pledge.parts for gpu in part.gpus]
         held = [(self._gone[gpu], node) for gpu, node in cards if gpu in self._gone]
         jobs = sorted({claim.job for claim, _ in held})

@@ -41,7 +41,7 @@ class Heads:
         Cost: a search over the nodes, for as many jobs of a pool as its depth says.
         """
         pool = self._pools.get(job.pool) or Pool(job.pool)
-        if self._cycle.handover.holds(job.id):
+        if job.id in self._cycle.handover.kept:
             # Its cards are pledged already; only a strict queue has to stand behind it.
             if pool.strict:
                 self._stuck.setdefault(pool.id, job.id)

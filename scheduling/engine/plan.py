@@ -34,7 +34,7 @@ def plan(world: World) -> Plan:
             placements.append(placement)
         else:
             waiting.append(job)
-            if not heads.behind(job):
+            if job.may_preempt and not heads.behind(job):
                 hunt.go(job)
             heads.keep(job)
     return Plan(
@@ -53,7 +53,7 @@ def _explained(cycle: Cycle, heads: Heads, hunt: Hunt, jobs: Iterable[Job]) -> I
     ahead = Ahead()
     for job in jobs:
         positions[job.pool] += 1
-        if cycle.handover.holds(job.id):
+        if job.id in cycle.handover.kept:
             yield Waiting(job.id, positions[job.pool], (cycle.handover.awaited(job.id),))
             continue
         delay = _backoff(cycle.now_us, job)

@@ -40,7 +40,8 @@ class Hunt:
         self.evictions: list[Eviction] = []
         self.pledges: list[Pledge] = []
         self._cycle = cycle
-        self._victims = Victims(world)
+        self._world = world
+        self._victims: Victims | None = None
         self._left = TRIES
         self._failed: dict[tuple[object, ...], Reason | None] = {}
         self._wide: dict[int, Reason] = {}
@@ -52,13 +53,13 @@ class Hunt:
         up to EXACT candidates at most 2 ** EXACT searches. At most TRIES times in a cycle; jobs
         that ask for the same and would evict the same are tried once.
         """
-        if not job.may_preempt or self._cycle.handover.holds(job.id) or not self._cycle.open(job):
+        if job.id in self._cycle.handover.kept or not self._cycle.open(job):
             return
         key = (self._cycle.shape(job), job.team, job.priority)
         if key not in self._failed and self._left > 0:
             self._left -= 1
             why = self._try(job)
-            if self._cycle.handover.holds(job.id):
+            if job.id in self._cycle.handover.kept:
                 return
             self._failed[key] = why
         if (why := self._failed.get(key)) is not None:
@@ -69,9 +70,10 @@ class Hunt:
         return [self._wide[job.id]] if job.id in self._wide else []
 
     def _try(self, job: Job) -> Reason | None:
-        candidates = self._victims.of(job)
+        victims = self._victims = self._victims or Victims(self._world)
+        candidates = victims.of(job)
         trial = Trial(self._cycle, job)
-        chosen, why = _chosen(trial, candidates, _bounds(job, self._victims.pool(job.pool)))
+        chosen, why = _chosen(trial, candidates, _bounds(job, victims.pool(job.pool)))
         found = None
         if chosen is not None:
             for victim in chosen:
@@ -79,11 +81,11 @@ class Hunt:
             found = trial.find()
         trial.close(candidates)
         if chosen is not None and found is not None:
+            victims.asked(chosen)
             self._pledge(job, chosen, Pledge(job.id, *found))
         return why
 
     def _pledge(self, job: Job, chosen: list[Victim], pledge: Pledge) -> None:
-        self._victims.asked(chosen)
         for victim in chosen:
             why = Eviction(victim.job, victim.attempt, job.id, victim.why, victim.cost_us)
             self.evictions.append(why)

@@ -117,7 +117,8 @@ class Running:
     ``gpus`` are card ids. A card that is being cleaned is held until it is thought to be clean.
     ``leaving``: it was asked to stop or is gone; ``leaves_us`` is the end of its window then, 0 if
     it has none. ``charged``: it counts against its team; a card being cleaned does not. What it did
-    before ``saved_us`` is kept. ``evictions`` and ``evicted_us`` are of the job: how often it was evicted, and when last.
+    before ``saved_us`` is kept. ``evictions`` and ``evicted_us`` are of the job: how often it was
+    evicted, and when last.
     """
 
     job: int
