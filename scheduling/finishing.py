@@ -12,13 +12,14 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Max
 
 from nodes import clock, hints, runs
 from nodes.errors import NodeError, NodeRefused
 
-from . import audit, losses, outcomes
+from . import audit, losses, outcomes, recovery
 from .actors import NODES
-from .models import Attempt, Job, LogPiece, Part
+from .models import Attempt, Job, JobLog, LogPiece, Part
 from .states import JobEvent, JobState
 from .transitions import locked, move
 
@@ -113,8 +114,8 @@ def end(job: Job, attempt: Attempt, parts: Sequence[Part], *, at: datetime) -> b
     what = _decided(job, attempt, parts, lost)
     if what.event == JobEvent.COMPLETE:
         lost = 0
-    if what.event == JobEvent.AGAIN and _too_often(job, attempt):
-        what = replace(what, event=JobEvent.GIVE_UP)
+    follows = _follows(job, attempt, what)
+    what = follows.what
     if not move(NODES, job, what.event, at=at, note=what.note, attempt=attempt.number):
         return False
     Attempt.objects.filter(pk=attempt.pk).update(
@@ -124,8 +125,20 @@ def end(job: Job, attempt: Attempt, parts: Sequence[Part], *, at: datetime) -> b
         note=what.note,
         lost_gpu_s=lost,
     )
-    _tell(job, attempt, what, at=at)
+    _tell(job, attempt, follows, at=at)
     return True
+
+
+def _follows(job: Job, attempt: Attempt, what: outcomes.Outcome) -> recovery.Next:
+    """Is it tried again? The earlier attempts are read only where that may be."""
+    if what.event not in (JobEvent.AGAIN, JobEvent.FAIL) or not job.requeue:
+        return recovery.Next(what)
+    released = JobLog.objects.filter(job=job, event=JobEvent.RELEASE).aggregate(at=Max("at"))["at"]
+    earlier = Attempt.objects.filter(job=job, number__lt=attempt.number).order_by("-number")
+    if released:
+        earlier = earlier.filter(placed_at__gt=released)
+    most = settings.GANGWAY_MAX_ATTEMPTS
+    return recovery.after(what, attempt, list(earlier[:most]), requeue=job.requeue, most=most)
 
 
 def _decided(
@@ -141,6 +154,7 @@ def _decided(
             failed_rank=part.failed_rank,
             exit_before_term=part.exit_before_term,
             oom=part.oom,
+            refused=part.refusal is not None,
         )
         for part in parts
     ]
@@ -160,8 +174,9 @@ def _decided(
 _MADE_TO_LEAVE = ("preempted", "reclaimed", "drained", "contention", "card_failed", "time_limit")
 
 
-def _tell(job: Job, attempt: Attempt, what: outcomes.Outcome, *, at: datetime) -> None:
+def _tell(job: Job, attempt: Attempt, follows: recovery.Next, *, at: datetime) -> None:
     """What follows an end: what the system did to the work is noted, who waits again is seen."""
+    what = follows.what
     if what.event not in (JobEvent.COMPLETE, JobEvent.FAIL):
         audit.note(
             NODES,
@@ -173,14 +188,11 @@ def _tell(job: Job, attempt: Attempt, what: outcomes.Outcome, *, at: datetime) -
             attempt=attempt.number,
         )
     if what.event == JobEvent.GIVE_UP:
-        told = [{"code": "HeldAdmin", "numbers": {"attempts": settings.GANGWAY_MAX_ATTEMPTS}}]
+        code = "HeldCrashes" if what.outcome in recovery.CRASHES else "HeldAdmin"
+        told = [{"code": code, "numbers": {"attempts": follows.in_a_row}}]
         Job.objects.filter(pk=job.pk).update(reasons=told)
     if what.event == JobEvent.AGAIN:
+        if follows.wait_s:
+            eligible_at = at + timedelta(seconds=follows.wait_s)
+            Job.objects.filter(pk=job.pk).update(eligible_at=eligible_at)
         hints.cycle_soon(f"job {job.pk} waits again")
-
-
-def _too_often(job: Job, attempt: Attempt) -> bool:
-    """The last so many placements, this one included, never started: a person has to look."""
-    most = settings.GANGWAY_MAX_ATTEMPTS
-    last = Attempt.objects.filter(job=job, number__gt=attempt.number - most)
-    return last.count() == most and not last.filter(started_at__isnull=False).exists()

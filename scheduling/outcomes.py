@@ -28,15 +28,22 @@ class PartEnd:
     failed_rank: int | None = None
     exit_before_term: bool = False
     oom: bool = False
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The event that ends the job's cleaning, the attempt's outcome, and a sentence."""
+    """The event that ends the job's cleaning, the attempt's outcome, and a sentence.
+
+    ``wish``: by its exit code the job says again or never itself. ``refused``: a node would not
+    have it, so that nothing of it ran there.
+    """
 
     event: JobEvent
     outcome: str
     note: str
+    wish: str = ""
+    refused: bool = False
 
 
 def decide(parts: Sequence[PartEnd], *, stop_reason: str, goal: str, stop_note: str) -> Outcome:
@@ -71,9 +78,9 @@ def _stopped(parts: Sequence[PartEnd], reason: StopReason, goal: str, note: str)
     if DONE in codes:
         return Outcome(JobEvent.COMPLETE, "completed", f"It was through (exit code {DONE}).")
     if reason == StopReason.WITHDRAW:
-        if goal == "again":
-            return Outcome(JobEvent.AGAIN, "withdrawn", note)
-        return Outcome(JobEvent.FAIL, "launch_failed", note)
+        event = JobEvent.AGAIN if goal == "again" else JobEvent.FAIL
+        refused = any(part.refused for part in parts)
+        return Outcome(event, "launch_failed", note, refused=refused)
     if goal == "again":
         return Outcome(JobEvent.AGAIN, _BY_REASON[reason], note)
     if any(part.end == "unsupervised" for part in parts):
@@ -95,9 +102,11 @@ def _own_end(parts: Sequence[PartEnd]) -> Outcome:
         return Outcome(JobEvent.COMPLETE, "completed", "It ended with exit code 0.")
     if first.exit_code == DONE:
         return Outcome(JobEvent.COMPLETE, "completed", f"It was through (exit code {DONE}).")
-    return Outcome(JobEvent.FAIL, "failed", _failure(first))
+    wish = _WISHES.get(first.exit_code or 0, "")
+    return Outcome(JobEvent.FAIL, "failed", _failure(first), wish)
 
 
+_WISHES = {SAVED_AND_LEFT: "again", ASKED_WRONGLY: "never", DO_NOT_REQUEUE: "never"}
 _MEANT = {
     SAVED_AND_LEFT: "it saved and left to be run again",
     ASKED_WRONGLY: "it was asked wrongly and would fail again",

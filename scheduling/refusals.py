@@ -58,6 +58,8 @@ def _leave_out(job: Job, part: Part, refusal: NodeRefused, *, at: datetime) -> N
         "next_step": refusal.next_step,
     }
     Part.objects.filter(pk=part.pk).update(refusal=said)
+    if refusal.code == "port_taken":
+        return  # the next attempt takes another port there
     ExcludedNode.objects.update_or_create(
         job=job, node_id=part.node_id, defaults={"until": at + LEFT_OUT_FOR, "refusal": said}
     )

@@ -195,6 +195,10 @@ CATALOGUE: dict[str, Callable[[Numbers], str]] = {
         f"Held after {n['attempts']} placements that did not start; its attempts say why. "
         "Release it to try again."
     ),
+    "HeldCrashes": lambda n: (
+        f"Held after {n['attempts']} crashes in a row; its attempts say why. "
+        "Correct the cause and release it to try again."
+    ),
     "HeldUser": lambda n: "It is held. Release it, and it takes its place in the queue.",
     "Maintenance": maintained,
     "NeverFits": _never_fits,

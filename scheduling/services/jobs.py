@@ -113,7 +113,7 @@ def _step(actor: Actor, job: Job, event: JobEvent, *, at: datetime, reason: str)
         row = locked(job.pk)
         if not move(actor, row, event, at=at, note=reason):
             raise _out_of_place(row, event)
-        Job.objects.filter(pk=row.pk).update(reasons=[], position=None)
+        Job.objects.filter(pk=row.pk).update(reasons=[], position=None, eligible_at=None)
         audit.note(actor, str(event), f"job {job.pk}", at=at, team_id=row.team_id, reason=reason)
         hints.cycle_soon(f"job {job.pk} {event}")
     return row

@@ -39,6 +39,11 @@ SAID: list[tuple[Reason, str]] = [
         "Release it to try again.",
     ),
     (
+        reason("HeldCrashes", attempts=5),
+        "Held after 5 crashes in a row; its attempts say why. "
+        "Correct the cause and release it to try again.",
+    ),
+    (
         reason("HeldUser"),
         "It is held. Release it, and it takes its place in the queue.",
     ),
