@@ -15,18 +15,17 @@ from django.db import connection
 
 from nodes import hints
 
-from . import ledger, placing
+from . import ledger, placing, predictions
 from .control import Fence
 from .engine.world import Placement, Waiting
 from .models import Ledger
 from .reasons import stored
-from .snapshot import Snapshot
+from .snapshot import Snapshot, Told
 from .states import JobState
 
 log = logging.getLogger(__name__)
 BATCH = 8  # small: the first are started on their nodes while the rest are written
 FRONT = 50
-_Told = tuple[list[dict[str, Any]], int | None]
 
 
 def apply(
@@ -49,19 +48,24 @@ def apply(
     return placed
 
 
-def tell(waiting: Sequence[Waiting], *, seen: Snapshot, everybody: bool = True) -> int:
-    """Write the reasons and positions that changed. Returns how many rows. One statement.
+def tell(
+    waiting: Sequence[Waiting], *, seen: Snapshot, now: datetime, everybody: bool = True
+) -> int:
+    """Write the reasons, positions and predictions that changed. Returns how many rows.
 
     Without ``everybody``, only to the first of each queue and to those who were told nothing yet.
+    One statement.
     """
     changed = []
     for one in waiting:
         known = seen.told.get(one.job)
-        if not everybody and known and known[0] and (one.position or 0) > FRONT:
+        if not everybody and known and known.reasons and (one.position or 0) > FRONT:
             continue
-        reasons = stored(one.reasons)
-        if _told_apart(known, (reasons, one.position)):
-            changed.append((one.job, json.dumps(reasons), one.position))
+        start = predictions.settled(known.start if known else None, predictions.of(one), now=now)
+        told = Told(stored(one.reasons), one.position, start)
+        if _told_apart(known, told):
+            row = (one.job, json.dumps(told.reasons), told.position)
+            changed.append((*row, start.start_from, start.start_by, start.unsure))
     if changed:
         with connection.cursor() as cursor:
             cursor.execute(_TELL, [*map(list, zip(*changed, strict=True)), JobState.PENDING])
@@ -70,15 +74,21 @@ def tell(waiting: Sequence[Waiting], *, seen: Snapshot, everybody: bool = True) 
 
 # Whole columns at once: a long queue has a new position in every row in every cycle.
 _TELL = """
-UPDATE scheduling_job AS job SET reasons = new.reasons::jsonb, position = new.position
-FROM unnest(%s::bigint[], %s::text[], %s::int[]) AS new (id, reasons, position)
+UPDATE scheduling_job AS job
+SET reasons = new.reasons::jsonb, position = new.position,
+    start_from = new.start_from, start_by = new.start_by, start_unsure = new.unsure
+FROM unnest(
+    %s::bigint[], %s::text[], %s::int[], %s::timestamptz[], %s::timestamptz[], %s::text[]
+) AS new (id, reasons, position, start_from, start_by, unsure)
 WHERE job.id = new.id AND job.state = %s
 """
 
 
-def _told_apart(old: _Told | None, new: _Told) -> bool:
+def _told_apart(old: Told | None, new: Told) -> bool:
     """Do two tellings differ in more than the seconds that a backoff has left?"""
-    return old is None or (_timeless(old[0]), old[1]) != (_timeless(new[0]), new[1])
+    if old is None or (old.position, old.start) != (new.position, new.start):
+        return True
+    return _timeless(old.reasons) != _timeless(new.reasons)
 
 
 def _timeless(reasons: list[dict[str, Any]]) -> list[dict[str, Any]]:

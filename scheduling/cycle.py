@@ -58,7 +58,7 @@ def run(fence: control.Fence, *, everybody: bool = True) -> list[int]:
     placing = time.monotonic()
     placed = commit.apply(decided.placements, seen=seen, fence=fence, now=now)
     placing_s = time.monotonic() - placing
-    commit.tell(decided.waiting, seen=seen, everybody=everybody)
+    commit.tell(decided.waiting, seen=seen, now=now, everybody=everybody)
     Wake.objects.filter(pk__in=wakes).delete()
     took_ms = int((time.monotonic() - began - placing_s) * 1000)
     fence.note(began_at=now, took_ms=took_ms)

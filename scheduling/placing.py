@@ -18,6 +18,7 @@ from . import leases
 from .actors import CYCLE
 from .engine.world import PartPlan, Placement
 from .models import Attempt, Card, Job, Part
+from .predictions import FORGOTTEN
 from .snapshot import WORKING
 from .states import JobEvent
 from .transitions import move_all
@@ -117,7 +118,7 @@ def _write(batch: Sequence[Placement], free: _Free, *, now: datetime) -> list[in
         for part in _parts(placement, attempt, jobs[placement.job], free)
     )
     leases.take_all(list(zip(parts, cards, strict=True)), at=now)
-    Job.objects.filter(pk__in=ids).update(reasons=[], position=None, eligible_at=None)
+    Job.objects.filter(pk__in=ids).update(eligible_at=None, **FORGOTTEN)
     return [attempt.pk for attempt in attempts]
 
 

@@ -15,7 +15,7 @@ from django.db.models import OuterRef, Subquery, Sum
 
 from nodes.models import Gpu, Node
 
-from . import occupancy
+from . import occupancy, predictions
 from .engine import world
 from .leases import charged
 from .models import ExcludedNode, Job, Lease, Ledger, Part, Pool, Quota, Team
@@ -25,12 +25,21 @@ WORKING = (Node.Health.OK, Node.Health.WATCH)
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """What a waiting job says so far of why and until when it waits."""
+
+    reasons: list[dict[str, Any]]
+    position: int | None
+    start: predictions.Prediction
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """A World, the ledger's version it was read at, and what the waiting jobs say so far."""
 
     world: world.World
     ledger_version: int
-    told: dict[int, tuple[list[dict[str, Any]], int | None]]
+    told: dict[int, Told]
 
 
 def take(now: datetime) -> Snapshot:
@@ -88,9 +97,7 @@ def _us(at: datetime) -> int:
     return int(at.timestamp() * 1_000_000)
 
 
-def _jobs(
-    now: datetime,
-) -> tuple[tuple[world.Job, ...], dict[int, tuple[list[dict[str, Any]], int | None]]]:
+def _jobs(now: datetime) -> tuple[tuple[world.Job, ...], dict[int, Told]]:
     left_out: dict[int, set[int]] = defaultdict(set)
     exclusions = ExcludedNode.objects.filter(until__gt=now, job__state=JobState.PENDING)
     for job_id, node_id in exclusions.values_list("job_id", "node_id"):
@@ -104,7 +111,7 @@ def _jobs(
     jobs, told = [], {}
     for row in rows:
         jobs.append(engine_job(row, excluded=frozenset(left_out[row.pk])))
-        told[row.pk] = (row.reasons, row.position)
+        told[row.pk] = Told(row.reasons, row.position, predictions.kept(row))
     return tuple(jobs), told
 
 

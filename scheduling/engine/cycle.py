@@ -15,6 +15,7 @@ from .pledges import Pledges
 from .quota import UNLIMITED, Amount, Ledger
 from .shortage import Outlook, could_ever, said, shortages
 from .stock import Shelf, Stock, Wanted
+from .timeline import Span
 from .windows import Slot, Windows
 from .world import Job, PartPlan, Placement, Reason, World
 
@@ -72,21 +73,29 @@ class Cycle:
             return False
         return any(could_ever(self._shelf(job, model), need) for model, need in self._open(job))
 
-    def when(self, job: Job) -> Slot | None:
+    def needs(self, job: Job) -> list[tuple[Wanted, Need]]:
+        """Return what each model a job could get would take, those its team may hold if any."""
+        need = need_of(job)
+        models = [(model, need) for model in self.stock.models(job)] if splits(job) else []
+        return [(self.stock.wanted(job, m), need) for m, need in self._open(job) or models]
+
+    def when(self, job: Job, after_us: int = 0) -> Slot | None:
         """Return the first slot on the time line for a job its team may hold, None for never."""
         slots = [
             slot
             for model, need in self._open(job)
-            if (slot := self.windows.first(self.stock.wanted(job, model), need, self.now_us))
+            if (slot := self.windows.first(self.stock.wanted(job, model), need, after_us))
         ]
         return min(slots, default=None)
 
+    def fill(self, job: Job, slot: Slot) -> None:
+        """Count a slot as taken on the time line, promising it to nobody."""
+        for node, span in self._spans(job, slot):
+            self.stock.time.fill(node, slot.start_us, span)
+
     def promise(self, job: Job, slot: Slot) -> None:
         """Keep a slot for a job: its cards from the start of the slot, and the quota they take."""
-        need = need_of(job)
-        wanted = self.stock.wanted(job, slot.model)
-        for node in slot.nodes:
-            span = span_of(self.stock.by_id[node], wanted, need)
+        for node, span in self._spans(job, slot):
             self.stock.time.keep(node, slot.start_us, span, job.id)
         end_us = min(slot.start_us + limit_of(job), FOREVER)
         self._pledges.keep(job, slot.model, asked_of(job), slot.start_us, end_us)
@@ -193,6 +202,10 @@ class Cycle:
             for model in self.stock.models(job)
             if not self.ledger.blockers(job.team, model, asked)
         ]
+
+    def _spans(self, job: Job, slot: Slot) -> list[tuple[int, Span]]:
+        need, wanted = need_of(job), self.stock.wanted(job, slot.model)
+        return [(node, span_of(self.stock.by_id[node], wanted, need)) for node in slot.nodes]
 
     def _end_us(self, job: Job) -> int:
         return min(self.now_us + limit_of(job), FOREVER)

@@ -99,6 +99,12 @@ class Handover:
                 tuple(self._leaving[node]),
             )
 
+    def leaves_us(self, job: int) -> int:
+        """Return when the last of those whose cards a pledge waits for has left; 0 for nobody."""
+        _, pledge, _ = self.kept[job]
+        held = [self._gone[g] for part in pledge.parts for g in part.gpus if g in self._gone]
+        return max((claim.leaves_us for claim in held), default=0)
+
     def awaited(self, job: int) -> Reason:
         """Return AwaitingPreemption: whose cards a pledge still waits for, where, until when."""
         _, pledge, _ = self.kept[job]

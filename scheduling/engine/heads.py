@@ -35,6 +35,10 @@ class Heads:
             return []
         return [reason("Priority", strict=1, ahead=1, jobs=str(stuck))]
 
+    def is_strict(self, pool: int) -> bool:
+        """Return whether a pool starts its jobs strictly in order."""
+        return pool in self._pools and self._pools[pool].strict
+
     def keep(self, job: Job) -> None:
         """Keep room for a job that was tried in vain, if it is one of the first.
 

@@ -12,7 +12,10 @@ FOREVER = 1 << 62
 
 
 class Claim(NamedTuple):
-    """What somebody holds of a node over [start_us, end_us); ``booking`` is its number, or 0."""
+    """What somebody holds of a node over [start_us, end_us); ``booking`` is its number, or 0.
+
+    ``kept``: nobody holds it yet, room is kept for a job that waits.
+    """
 
     start_us: int
     end_us: int
@@ -21,6 +24,7 @@ class Claim(NamedTuple):
     memory_mib: int = 0
     disk_gib: int = 0
     booking: int = 0
+    kept: bool = False
 
 
 class Ask(NamedTuple):
@@ -132,3 +136,8 @@ def lowest(mask: int, count: int) -> int:
     for _ in range(count):
         left &= left - 1
     return mask & ~left
+
+
+def minute_s(at_us: int) -> int:
+    """Return the seconds of the whole minute a moment lies in: what is told of moments."""
+    return at_us // 60_000_000 * 60

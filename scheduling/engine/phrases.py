@@ -11,8 +11,8 @@ Numbers = Mapping[str, int | str]
 
 
 def moment(at_s: int | str) -> str:
-    """Return "14:20 UTC on 2 Dec" for seconds since the epoch; rounded up to the minute."""
-    at = datetime.fromtimestamp(-(-int(at_s) // 60) * 60, UTC)
+    """Return "14:20 UTC on 2 Dec" for seconds since the epoch."""
+    at = datetime.fromtimestamp(int(at_s), UTC)
     return f"{at:%H:%M} UTC on {at.day} {at:%b}"
 
 

@@ -6,9 +6,11 @@ Owns the sequence and nothing else: each question is a module of its own. A new 
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from .ahead import Ahead
 from .cycle import Cycle
+from .forecast import Forecast
 from .heads import Heads
 from .order import in_order
 from .preempt import Hunt
@@ -37,10 +39,13 @@ def plan(world: World) -> Plan:
             if job.may_preempt and not heads.behind(job):
                 hunt.go(job)
             heads.keep(job)
+    # Reasons come last: they speak of what is left, as the pages show it beside them. Forecasts
+    # come after all reasons: they fill the time line with what is only thought.
+    told = list(_explained(cycle, heads, hunt, waiting))
+    forecast = Forecast(cycle, heads, waiting)
     return Plan(
         tuple(placements),
-        # Reasons come last: they speak of what is left, as the pages show it beside them.
-        tuple(_explained(cycle, heads, hunt, waiting)),
+        tuple(_foretold(forecast, waiting, told)),
         tuple(hunt.evictions),
         tuple(hunt.pledges),
         tuple(cycle.handover.fallen),
@@ -67,6 +72,15 @@ def _explained(cycle: Cycle, heads: Heads, hunt: Hunt, jobs: Iterable[Job]) -> I
             if not delay and not quota:
                 ahead.add(job)
         yield Waiting(job.id, positions[job.pool], (*reasons, *hunt.reasons(job)))
+
+
+def _foretold(
+    forecast: Forecast, jobs: Iterable[Job], told: Iterable[Waiting]
+) -> Iterator[Waiting]:
+    """Yield what was told of each job with the time at which it is thought to start."""
+    for job, waiting in zip(jobs, told, strict=True):
+        start = forecast.of(job, {why.code for why in waiting.reasons})
+        yield replace(waiting, **start._asdict())
 
 
 def _backoff(now_us: int, job: Job) -> list[Reason]:

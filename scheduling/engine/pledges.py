@@ -7,6 +7,7 @@ its quota too, or the room would be kept in vain. Never looks at nodes.
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from .lanes import minute_s
 from .quota import Amount, Ledger
 from .world import Job, Reason, Running, Use, World, reason
 
@@ -72,7 +73,7 @@ class Pledges:
         if not over:
             return []
         ids = ", ".join(str(point.job) for point in over)
-        at_s = min(point.at_us for point in over) // 1_000_000
+        at_s = minute_s(min(point.at_us for point in over))
         return [reason("Priority", kept=1, ahead=len(over), jobs=ids, at_s=at_s)]
 
     def _given_back(self, at_us: int) -> Iterator[Use]:

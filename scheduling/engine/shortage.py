@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from .fit import Need, lasts, short, span_of
+from .lanes import minute_s
 from .stock import Host, Kind, Shelf, Stock
 from .timeline import Promise
 from .world import Job, Reason, reason
@@ -229,7 +230,7 @@ def _promised(blocked: list[Near]) -> Iterator[Reason]:
         found = [(near, one) for near in blocked for one in near.promised if one.kind == kind]
         if not found:
             continue
-        at_s = min(one.start_us for _, one in found) // 1_000_000
+        at_s = minute_s(min(one.start_us for _, one in found))
         ids = ", ".join(str(id) for id in sorted({one.id for _, one in found})[:NAMED_JOBS])
         if kind == "job":
             yield reason(code, kept=1, ahead=len({one.id for _, one in found}), jobs=ids, at_s=at_s)

@@ -8,7 +8,7 @@ could start. A new thing that holds cards over time is one more claim in ``_clai
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from .lanes import FOREVER, Ask, Claim, Lane, lowest
@@ -52,6 +52,7 @@ class TimeLine:
         self._starts: list[int] = []
         self._nodes = {node.id: node for node in world.nodes}
         self._cards: dict[int, tuple[Gpu, ...]] = {}
+        self._masks: dict[tuple[int, str, int], int] = {}
         self._lanes: dict[int, dict[int, Lane]] = {}
         self._claims: dict[int, list[Claim]] = defaultdict(list)
         self._running: dict[int, list[Running]] = defaultdict(list)
@@ -72,6 +73,13 @@ class TimeLine:
                 return lanes[0]
             lanes[booking] = self._built(node, booking)
         return lanes[booking]
+
+    def before_kept(self, node: int) -> Lane:
+        """Return the lane of a node as it would be if room were kept for nobody."""
+        lane = self.lane(node)
+        if not any(claim.kept for claim in self._claims[node]):
+            return lane
+        return self._filled(node, (claim for claim in self._claims[node] if not claim.kept))
 
     def ask(self, node: int, span: Span) -> Ask:
         """Return a span in terms of the node's lane."""
@@ -111,10 +119,10 @@ class TimeLine:
         self._claims[part.node].remove(Claim(self.now_us, end_us, mask, *side))
         self._lanes.pop(part.node, None)
 
-    def keep(self, node: int, start_us: int, span: Span, job: int) -> None:
-        """Promise a job its part of a node from ``start_us`` on, for as long as its limit.
+    def fill(self, node: int, start_us: int, span: Span) -> Claim:
+        """Count a part from ``start_us`` on, for as long as its limit, and return its claim.
 
-        Cards that are busy now are promised first: those free now stay for long jobs.
+        Cards that are busy now go first: those free now stay for long jobs.
         """
         lane = self.lane(node, span.booking)
         free = lane.free_for(self.ask(node, span), start_us)
@@ -122,8 +130,15 @@ class TimeLine:
         mask = lowest(late, min(span.gpus, late.bit_count()))
         mask |= lowest(free & ~mask, span.gpus - mask.bit_count())
         end_us = min(start_us + span.limit_us, FOREVER)
-        self._add(node, Claim(start_us, end_us, mask, span.cpus, span.memory_mib, span.disk_gib))
-        self._promise(node, Promise(start_us, end_us, mask, "job", job))
+        side = span.cpus, span.memory_mib, span.disk_gib
+        claim = Claim(start_us, end_us, mask, *side, kept=True)
+        self._add(node, claim)
+        return claim
+
+    def keep(self, node: int, start_us: int, span: Span, job: int) -> None:
+        """Promise a job its part of a node, counted as by ``fill``."""
+        claim = self.fill(node, start_us, span)
+        self._promise(node, Promise(start_us, claim.end_us, claim.mask, "job", job))
 
     def in_the_way(self, node: int, span: Span) -> list[Promise]:
         """Return the promises a start now would run into on a node, the first to begin first."""
@@ -158,20 +173,27 @@ class TimeLine:
 
     def mask(self, node: int, model: str, memory_mib: int) -> int:
         """Return the cards of a node that are of a model and have the memory."""
-        return sum(
-            1 << bit
-            for bit, gpu in enumerate(self.cards(node))
-            if gpu.model == model and gpu.memory_mib >= memory_mib
-        )
+        key = node, model, memory_mib
+        if key not in self._masks:
+            self._masks[key] = sum(
+                1 << bit
+                for bit, gpu in enumerate(self.cards(node))
+                if gpu.model == model and gpu.memory_mib >= memory_mib
+            )
+        return self._masks[key]
 
     def ids(self, node: int, mask: int) -> tuple[int, ...]:
         """Return the ids of the cards of a mask, ascending."""
         return tuple(sorted(g.id for bit, g in enumerate(self.cards(node)) if mask >> bit & 1))
 
     def _built(self, node: int, booking: int) -> Lane:
+        claims = self._claims[node]
+        return self._filled(node, (c for c in claims if not booking or c.booking != booking))
+
+    def _filled(self, node: int, claims: Iterable[Claim]) -> Lane:
         row = self._nodes[node]
         running = self._running[node]
-        held = {gpu for claim in running for gpu in claim.gpus}
+        held = {gpu for one in running for gpu in one.gpus}
         usable = sum(
             1 << bit
             for bit, gpu in enumerate(self.cards(node))
@@ -180,16 +202,15 @@ class TimeLine:
         lane = Lane(
             self.now_us,
             usable,
-            row.cpus_free + sum(claim.cpus for claim in running),
-            row.memory_free_mib + sum(claim.memory_mib for claim in running),
-            row.disk_free_gib + sum(claim.disk_gib for claim in running),
+            row.cpus_free + sum(one.cpus for one in running),
+            row.memory_free_mib + sum(one.memory_mib for one in running),
+            row.disk_free_gib + sum(one.disk_gib for one in running),
         )
         # A lane that is built again is never of the version of an older one.
         self._built_so_far += 1
         lane.version = self._built_so_far << 32
-        for claim in [*self._claims_of(node), *self._claims[node]]:
-            if not booking or claim.booking != booking:
-                lane.claim(claim)
+        for claim in [*self._claims_of(node), *claims]:
+            lane.claim(claim)
         return lane
 
     def _claims_of(self, node: int) -> Iterator[Claim]:

@@ -236,11 +236,19 @@ def reason(code: str, **numbers: int | str) -> Reason:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A job that does not start: its place among its pool's waiting jobs, and every blocker."""
+    """A job that does not start: its place among its pool's waiting jobs, and every blocker.
+
+    ``from_us``: not before, by the limits that are declared; ``by_us``: by then as the queue
+    stands, if all take their whole limit; None where nobody can tell, and ``unsure`` says why:
+    unknown (no limit tells when what it needs comes free), quota or never.
+    """
 
     job: int
     position: int
     reasons: tuple[Reason, ...]
+    from_us: int | None = None
+    by_us: int | None = None
+    unsure: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from scheduling.actors import Actor
 from scheduling.errors import InvalidOrder, WrongState
 from scheduling.models import Job, JobLog, Pool, PriorityClass, Team
 from scheduling.orders import JobOrder
+from scheduling.predictions import FORGOTTEN
 from scheduling.states import DONE, LIVE, JobEvent, JobState, StopReason
 from scheduling.stopping import ask_to_stop
 from scheduling.transitions import locked, move
@@ -113,7 +114,7 @@ def _step(actor: Actor, job: Job, event: JobEvent, *, at: datetime, reason: str)
         row = locked(job.pk)
         if not move(actor, row, event, at=at, note=reason):
             raise _out_of_place(row, event)
-        Job.objects.filter(pk=row.pk).update(reasons=[], position=None, eligible_at=None)
+        Job.objects.filter(pk=row.pk).update(eligible_at=None, **FORGOTTEN)
         audit.note(actor, str(event), f"job {job.pk}", at=at, team_id=row.team_id, reason=reason)
         hints.cycle_soon(f"job {job.pk} {event}")
     return row

@@ -1,6 +1,7 @@
 """A submitted job is placed by the next cycle, whole or not at all, and whoever waits says why."""
 
 import threading
+from datetime import timedelta
 
 import pytest
 from django.db import connection
@@ -11,6 +12,7 @@ from scheduling import commit, control, cycle, snapshot
 from scheduling.actors import person
 from scheduling.engine.plan import plan
 from scheduling.models import Attempt, Card, Job, JobLog, Lease, Part, Quota
+from scheduling.occupancy import HANDOVER_S
 from scheduling.reasons import sentences
 from scheduling.services import jobs
 from scheduling.services.teams import save_quota
@@ -223,3 +225,42 @@ def test_the_snapshot_costs_the_same_queries_whatever_the_size(alice, django_ass
         builders.job(alice)
     with django_assert_num_queries(11):
         snapshot.take(now)
+
+
+def test_a_waiting_job_is_told_when_it_starts_and_forgets_it_when_it_does(alice):
+    builders.node("a")
+    first = builders.job(alice, gpus=8, time_limit_s=3600)
+    cycle.serve()
+    second, third = builders.job(alice, gpus=8), builders.job(alice, gpus=8)
+    now = clock.now()
+    cycle.serve()
+
+    second.refresh_from_db()
+    third.refresh_from_db()
+    limit = timedelta(seconds=3600 + first.grace_s + HANDOVER_S)
+    assert abs(second.start_by - (now + limit)) <= timedelta(minutes=1)
+    assert second.start_from <= second.start_by < third.start_by
+    assert third.start_unsure == ""
+
+    jobs.hold(person(alice), third, at=clock.now())
+    third.refresh_from_db()
+    assert (third.start_from, third.start_by) == (None, None)
+
+
+def test_a_prediction_is_not_written_again_for_a_minute(alice):
+    builders.node("a")
+    builders.job(alice, gpus=8, time_limit_s=3600)
+    cycle.serve()
+    waiting = builders.job(alice, gpus=8)
+    cycle.serve()
+    waiting.refresh_from_db()
+    told = waiting.start_by
+
+    later = clock.now() + timedelta(seconds=50)
+    seen = snapshot.take(later)
+    assert commit.tell(plan(seen.world).waiting, seen=seen, now=later) == 0
+    later += timedelta(hours=3)
+    seen = snapshot.take(later)
+    assert commit.tell(plan(seen.world).waiting, seen=seen, now=later) == 1
+    waiting.refresh_from_db()
+    assert waiting.start_by > told

@@ -61,7 +61,7 @@ def test_a_short_job_starts_into_the_gap_and_a_long_one_waits_for_the_head() -> 
     assert placed(decided).keys() == {4}
     assert codes(decided)[3] == ["Priority"]
     assert dict(why(decided, 3)[0].numbers) == {
-        "ahead": 1, "at_s": at(100) // S, "jobs": "2", "kept": 1,
+        "ahead": 1, "at_s": at(100) // S // 60 * 60, "jobs": "2", "kept": 1,
     }  # fmt: skip
 
 

@@ -1,13 +1,14 @@
 """What a cycle costs grows with the nodes and the jobs, not with their product."""
 
 import sys
+from dataclasses import replace
 from random import Random
 from types import FrameType
 
 import pytest
 
 from scheduling.engine.plan import plan
-from scheduling.engine.world import Gpu, Job, Limit, Node, Team, World
+from scheduling.engine.world import Gpu, Job, Limit, Node, Running, Team, World
 
 TEAMS = 10
 
@@ -51,6 +52,22 @@ def _job(dice: Random, id: int, odd: bool) -> Job:
     )
 
 
+def running(day: World) -> World:
+    """The same with every card held by a job of its own, each with another limit."""
+    dice = Random(2)  # noqa: S311 - worlds, not secrets
+    cards = [(node.id, gpu) for node in day.nodes for gpu in node.gpus]
+    held = tuple(
+        Running(10**6 + gpu.id, id, (gpu.id,), 1, 1, 0, dice.randrange(10**6, 10**12))
+        for id, gpu in cards
+    )
+    nodes = tuple(
+        replace(n, gpus=tuple(replace(g, free=False, why_not="held") for g in n.gpus))
+        for n in day.nodes
+    )
+    jobs = tuple(replace(job, limit_us=dice.randrange(10**9, 10**11)) for job in day.jobs)
+    return replace(day, nodes=nodes, running=held, jobs=jobs)
+
+
 def steps(day: World) -> int:
     """Lines of Python that one cycle runs: the same on every machine, however busy."""
     count = 0
@@ -84,7 +101,16 @@ def test_twice_the_nodes_and_jobs_cost_about_twice_the_steps(
     assert large / small < 2.7
 
 
+def test_the_time_line_costs_about_twice_the_steps_for_twice_the_nodes_and_jobs() -> None:
+    days = [running(cluster(1, size, free=1, cpus_free=128, odd=True)) for size in (100, 200)]
+    small, large = (steps(day) for day in days)
+
+    assert large / small < 2.7
+    assert all(waiting.from_us is not None for waiting in plan(days[0]).waiting if
+               waiting.unsure != "never")  # fmt: skip
+
+
 def test_a_cycle_costs_few_steps_a_node_and_a_job() -> None:
     size = 200
     day = cluster(1, size, free=0.6, cpus_free=128, odd=False)
-    assert steps(day) < 650 * (size + len(day.jobs))
+    assert steps(day) < 900 * (size + len(day.jobs))

@@ -109,8 +109,8 @@ def quota(**numbers: int | str) -> Reason:
 
 MORE: list[tuple[Reason, str]] = [
     (
-        reason("Priority", kept=1, ahead=1, jobs="17", at_s=1_800_000_001),
-        "It would fit now, but could still run at 08:01 UTC on 15 Jan, from when what it needs "
+        reason("Priority", kept=1, ahead=1, jobs="17", at_s=1_800_000_000),
+        "It would fit now, but could still run at 08:00 UTC on 15 Jan, from when what it needs "
         "is kept for job 17. With a time limit that ends before, it starts.",
     ),
     (
