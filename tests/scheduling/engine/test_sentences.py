@@ -16,6 +16,19 @@ PAGE = Path(__file__).parents[3] / "docs" / "placement.md"
 # code and numbers -> sentence; docs/placement.md shows these rows.
 SAID: list[tuple[Reason, str]] = [
     (
+        reason(
+            "AwaitingPreemption",
+            gpus=4,
+            kept=0,
+            jobs="17",
+            more_jobs=0,
+            names="demo-a",
+            more_nodes=0,
+            by_s=1_800_014_590,
+        ),
+        "4 GPUs of job 17 on demo-a leave by 12:03:10 UTC, then it starts.",
+    ),
+    (
         reason("Backoff", seconds=45),
         "It could not start a moment ago. It is tried again in 45 s.",
     ),
@@ -65,6 +78,11 @@ SAID: list[tuple[Reason, str]] = [
         "Not looked at yet. It is looked at in the next cycle.",
     ),
     (
+        reason("PreemptionTooWide", victims=9, most_victims=8, gpus=9, most_gpus=72, asked=9),
+        "It would have to stop 9 running jobs, and this pool allows 8 at once. "
+        "Ask for fewer cards, or wait until jobs end.",
+    ),
+    (
         reason("Priority", ahead=3, jobs="11, 14, 15"),
         "3 jobs are ahead that want the same cards: jobs 11, 14, 15.",
     ),
@@ -108,6 +126,20 @@ def quota(**numbers: int | str) -> Reason:
 
 
 MORE: list[tuple[Reason, str]] = [
+    (
+        reason(
+            "AwaitingPreemption",
+            gpus=1,
+            kept=3,
+            jobs="17, 18, 19",
+            more_jobs=2,
+            names="h01, h02, h03",
+            more_nodes=1,
+            by_s=0,
+        ),
+        "1 GPU of jobs 17, 18, 19 and 2 more on h01, h02, h03 and 1 more leaves, then it starts. "
+        "3 free already are kept for it.",
+    ),
     (
         reason("Priority", kept=1, ahead=1, jobs="17", at_s=1_800_000_000),
         "It would fit now, but could still run at 08:00 UTC on 15 Jan, from when what it needs "
