@@ -16,7 +16,7 @@ _FIELDS = (
     "part_id", "card__gpu_id",
     "part__node_id", "part__gone_at", "part__cpus", "part__memory_mib", "part__disk_gib",
     "part__attempt__started_at", "part__attempt__stop_asked_at",
-    "part__attempt__job_id", "part__attempt__job__team_id",
+    "part__attempt__job_id", "part__attempt__job__team_id", "part__attempt__job__user_id",
     "part__attempt__job__time_limit_s", "part__attempt__job__grace_s",
     "part__attempt__job__priority_class__preemptible",
 )  # fmt: skip
@@ -50,6 +50,7 @@ def _claim(leases: Sequence[dict[str, Any]], now: datetime) -> Running:
         team=part["part__attempt__job__team_id"],
         preemptible=part["part__attempt__job__priority_class__preemptible"],
         charged=not gone,
+        user=str(part["part__attempt__job__user_id"]),
     )
 
 

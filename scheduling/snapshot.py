@@ -202,22 +202,38 @@ def teams() -> tuple[world.Team, ...]:
 def limits() -> tuple[world.Limit, ...]:
     """The most each team may hold. One query."""
     return tuple(
-        world.Limit(q.team_id, q.gpu_model, q.limit_milli, q.cpus, q.memory_mib)
+        world.Limit(
+            q.team_id,
+            q.gpu_model,
+            q.limit_milli,
+            q.cpus,
+            q.memory_mib,
+            nominal_milli=q.nominal_milli,
+            lending_milli=q.lending_limit_milli,
+            user_milli=q.user_milli,
+        )
         for q in Quota.objects.order_by("team_id", "gpu_model")
     )
 
 
 def _uses() -> tuple[world.Use, ...]:
-    total: dict[tuple[int, str], list[int]] = defaultdict(lambda: [0, 0, 0])
+    total: dict[tuple[int, str, int], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     seen: set[int] = set()
-    for team_id, model, milli, part_id, cpus, memory_mib in charged().values_list(
-        "part__attempt__job__team_id", "card__gpu__model", "milli",
-        "part_id", "part__cpus", "part__memory_mib",
+    for team_id, model, user_id, milli, part_id, cpus, memory_mib, preemptible in (
+        charged().values_list(
+            "part__attempt__job__team_id", "card__gpu__model", "part__attempt__job__user_id",
+            "milli", "part_id", "part__cpus", "part__memory_mib",
+            "part__attempt__job__priority_class__preemptible",
+        )
     ):  # fmt: skip
-        use = total[team_id, model]
+        use = total[team_id, model, user_id]
         use[0] += milli
+        use[3] += 0 if preemptible else milli
         if part_id not in seen:
             seen.add(part_id)
             use[1] += cpus
             use[2] += memory_mib
-    return tuple(world.Use(team, model, *use) for (team, model), use in sorted(total.items()))
+    return tuple(
+        world.Use(team, model, milli, cpus, memory_mib, firm_milli, str(user))
+        for (team, model, user), (milli, cpus, memory_mib, firm_milli) in sorted(total.items())
+    )

@@ -12,7 +12,7 @@ from .handover import Handover
 from .lanes import FOREVER
 from .never import never
 from .pledges import Pledges
-from .quota import UNLIMITED, Amount, Ledger
+from .quota import UNLIMITED, Amount, Ledger, who_of
 from .shortage import Outlook, could_ever, said, shortages
 from .stock import Shelf, Stock, Wanted
 from .timeline import Span
@@ -63,7 +63,7 @@ class Cycle:
             self.stock.take(part, limit_of(job))
         cpus, memory_mib = sum(p.cpus for p in parts), sum(p.memory_mib for p in parts)
         amount = Amount(job.gpus * 1000, cpus, memory_mib)
-        self.ledger.charge(job.team, model, amount)
+        self.ledger.charge(job.team, model, amount, who_of(job))
         self._pledges.charge(job, model, amount, self.now_us, self._end_us(job))
         return Placement(job.id, parts)
 
@@ -139,7 +139,8 @@ class Cycle:
             return [], _sure(never(self.stock, job, self._needs(job, models).items()))
         asked = asked_of(job)
         quotas = {
-            look.model: list(self.ledger.blockers(job.team, look.model, asked)) for look in outlooks
+            look.model: list(self.ledger.blockers(job.team, look.model, asked, who_of(job)))
+            for look in outlooks
         }
         # Outlooks come nearest first; a model the team may still have goes before any other.
         nearest = min(outlooks, key=lambda look: bool(quotas[look.model]))
@@ -156,7 +157,7 @@ class Cycle:
         return [
             model
             for model in self.stock.models(job)
-            if not self.ledger.blockers(job.team, model, asked)
+            if not self.ledger.blockers(job.team, model, asked, who_of(job))
             and not self._pledges.blocks(job, model, asked, self._end_us(job))
         ]
 
@@ -200,7 +201,7 @@ class Cycle:
         return [
             (model, need)
             for model in self.stock.models(job)
-            if not self.ledger.blockers(job.team, model, asked)
+            if not self.ledger.blockers(job.team, model, asked, who_of(job))
         ]
 
     def _spans(self, job: Job, slot: Slot) -> list[tuple[int, Span]]:
@@ -241,7 +242,7 @@ class Cycle:
         cpus = [need.cpus_on(n.host) for n in outlook.nearest if "team_cpus" in n.lacks]
         memory_mib = [need.memory_on(n.host) for n in outlook.nearest if "team_memory" in n.lacks]
         over = Amount(0, max(cpus, default=0) * need.nodes, max(memory_mib, default=0) * need.nodes)
-        return self.ledger.blockers(job.team, outlook.model, over)
+        return self.ledger.blockers(job.team, outlook.model, over, who_of(job))
 
 
 def limit_of(job: Job) -> int:

@@ -67,15 +67,22 @@ def _over_limits(world: World, stock: Stock, job: Job) -> Reason | None:
         if not blockers:
             return None
         found = found or blockers[0]
-    return _as_never(found) if found else None
+    return _as_never(found, job) if found else None
 
 
-def _as_never(limit: Reason) -> Reason:
+def _as_never(limit: Reason, job: Job) -> Reason:
+    """Say the most the job could ask for; what others keep of a limit is counted as held."""
     numbers = dict(limit.numbers)
-    largest = numbers.pop("limit")
-    del numbers["held"]
+    asked, over = int(numbers["asked"]), int(numbers["held"]) - int(numbers["limit"])
+    total = job.gpus * 1000 if numbers["what"] == "gpus" else asked
+    told = {name: numbers[name] for name in ("team", "team_id", "model", "unit")}
     return reason(
-        "NeverFits", **{**numbers, "what": "limit", "of": numbers["what"]}, largest=largest
+        "NeverFits",
+        **told,
+        what="limit",
+        of=numbers["what"],
+        asked=total,
+        largest=max(0, total - asked - over),
     )
 
 

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from .lanes import FOREVER
-from .quota import Amount, Ledger
+from .quota import Amount, Ledger, who_of
 from .stock import Stock
 from .world import Fallen, Gpu, Job, PartPlan, Pledge, Reason, Running, World, reason
 
@@ -127,7 +127,7 @@ class Handover:
         cpus = sum(part.cpus for part in pledge.parts)
         memory_mib = sum(part.memory_mib for part in pledge.parts)
         amount = Amount(sign * job.gpus * 1000, sign * cpus, sign * memory_mib)
-        self._ledger.charge(job.team, pledge.model, amount)
+        self._ledger.charge(job.team, pledge.model, amount, who_of(job))
 
     def _broken(self, pledge: Pledge) -> str:
         """Return why a pledge cannot be kept, or nothing."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from .lanes import minute_s
-from .quota import Amount, Ledger
+from .quota import Amount, Ledger, Who, who_of
 from .world import Job, Reason, Running, Use, World, reason
 
 # Of the jobs that room is kept for, as many are cared for here: each has a ledger of its own.
@@ -21,6 +21,7 @@ class _Charge(NamedTuple):
     team: int
     model: str
     amount: Amount
+    who: Who
 
 
 class _Point(NamedTuple):
@@ -40,7 +41,7 @@ class Pledges:
 
     def charge(self, job: Job, model: str, amount: Amount, start_us: int, end_us: int) -> None:
         """Count what a job is charged over [start_us, end_us). Cost: O(MOST x depth)."""
-        charge = _Charge(start_us, end_us, job.team, model, amount)
+        charge = _Charge(start_us, end_us, job.team, model, amount, who_of(job))
         self._charges.append(charge)
         for point in self._points:
             _count(point, charge)
@@ -68,7 +69,7 @@ class Pledges:
         over = [
             point
             for point in self._points
-            if point.at_us < end_us and point.ledger.blockers(job.team, model, asked)
+            if point.at_us < end_us and point.ledger.blockers(job.team, model, asked, who_of(job))
         ]
         if not over:
             return []
@@ -83,7 +84,9 @@ class Pledges:
         models = {g.id: g.model for node in self._world.nodes for g in node.gpus if g.id in gone}
         for one in ended:
             model = next((models[gpu] for gpu in one.gpus if gpu in models), "")
-            yield Use(one.team, model, -1000 * len(one.gpus), -one.cpus, -one.memory_mib)
+            milli = -1000 * len(one.gpus)
+            firm = 0 if one.preemptible else milli
+            yield Use(one.team, model, milli, -one.cpus, -one.memory_mib, firm, one.user)
 
 
 def _ended(one: Running, at_us: int) -> bool:
@@ -92,4 +95,4 @@ def _ended(one: Running, at_us: int) -> bool:
 
 def _count(point: _Point, charge: _Charge) -> None:
     if charge.start_us <= point.at_us < charge.end_us:
-        point.ledger.charge(charge.team, charge.model, charge.amount)
+        point.ledger.charge(charge.team, charge.model, charge.amount, charge.who)

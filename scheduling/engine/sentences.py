@@ -41,6 +41,51 @@ def _quota_limit(n: Numbers) -> str:
     return f"{n['team']} holds {held} of {limit} {kind}, and this job asks for {asked}. {end}"
 
 
+def _quota_nominal(n: Numbers) -> str:
+    kind = _quota_kind(n)
+    return (
+        f"{n['below']} holds {_milli(n['own'])} of its own {_milli(n['nominal'])} {kind}, "
+        f"but others of {n['team']} have borrowed the rest: "
+        f"{_milli(n['held'])} of {_milli(n['limit'])} are in use. "
+        "It starts when they give it back."
+    )
+
+
+def _quota_borrow(n: Numbers) -> str:
+    kind, left = _quota_kind(n), max(0, int(n["limit"]) - int(n["held"]))
+    own = ""
+    if "below" in n:
+        own = f"{n['below']} holds {_milli(n['own'])} of its own {_milli(n['nominal'])} {kind}. "
+    if n.get("firm"):
+        return (
+            f"{own}{n['team']} owes what is left to its other teams: {_milli(left)} more are there "
+            f"for work that cannot be taken back, and this job needs {_milli(n['asked'])}. "
+            "Choose a priority class that may be preempted, or wait."
+        )
+    return (
+        f"{own}Above that it borrows, and {n['team']} has {_milli(left)} of "
+        f"{_milli(n['limit'])} left to lend; this job needs {_milli(n['asked'])}. "
+        "It starts when others end."
+    )
+
+
+def _user_limit(n: Numbers) -> str:
+    kind = _quota_kind(n)
+    held, limit, asked = (_milli(n[name]) for name in ("held", "limit", "asked"))
+    if int(n["asked"]) > int(n["limit"]):
+        may = f"One person of {n['team']} may hold {limit} {kind}"
+        return f"{may}, and this job asks for {asked}. Ask for less."
+    return (
+        f"Its owner holds {held} of the {limit} {kind} that one person of {n['team']} may hold, "
+        f"and this job asks for {asked}. It starts when their other jobs end."
+    )
+
+
+def _milli(amount: int | str) -> str:
+    whole, milli = divmod(int(amount), 1000)
+    return f"{whole}.{milli:03d}".rstrip("0") if milli else str(whole)
+
+
 def _quota_kind(n: Numbers) -> str:
     what = str(n.get("of", n["what"]))
     return _cards(n) if what == "gpus" else _UNITS[what]
@@ -51,8 +96,7 @@ def _quota_amount(n: Numbers, name: str) -> str:
     amount = int(n[name])
     if n["unit"] != "milli":
         return _gib(amount) if n["unit"] == "mib" else str(amount)
-    whole, milli = divmod(amount, 1000)
-    return f"{whole}.{milli:03d}".rstrip("0") if milli else str(whole)
+    return _milli(amount)
 
 
 def _resources(n: Numbers) -> str:
@@ -206,7 +250,10 @@ CATALOGUE: dict[str, Callable[[Numbers], str]] = {
     "NotEvaluated": lambda n: "Not looked at yet. It is looked at in the next cycle.",
     "PreemptionTooWide": too_wide,
     "Priority": priority,
+    "QuotaBorrow": _quota_borrow,
     "QuotaLimit": _quota_limit,
+    "QuotaNominal": _quota_nominal,
     "Reservation": booked,
     "Resources": _resources,
+    "UserLimit": _user_limit,
 }

@@ -6,7 +6,7 @@ trial changes nothing for good: ``close`` leaves the cycle as it was.
 
 from .cycle import Cycle
 from .handover import returning
-from .quota import Amount
+from .quota import Amount, who_of
 from .victims import Victim
 from .world import Job, PartPlan, Running
 
@@ -83,4 +83,4 @@ class Trial:
         model = next((gpu.model for gpu in gpus if gpu.id in claim.gpus), "")
         milli = sign * 1000 * len(claim.gpus)
         amount = Amount(milli, sign * claim.cpus, sign * claim.memory_mib)
-        self._cycle.ledger.charge(claim.team, model, amount)
+        self._cycle.ledger.charge(claim.team, model, amount, who_of(claim))

@@ -58,24 +58,36 @@ class Team:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The most a team's subtree may hold; ``gpu_model`` "" is all together, None is no limit."""
+    """The most a team's subtree may hold; ``gpu_model`` "" is all together, None is no limit.
+
+    Of ``milli``, ``nominal_milli`` is its own and the rest borrowed; of its own it lends at most
+    ``lending_milli`` (None: all). One person of the team may hold ``user_milli`` of it.
+    """
 
     team: int
     gpu_model: str
     milli: int | None
     cpus: int | None = None
     memory_mib: int | None = None
+    nominal_milli: int = 0
+    lending_milli: int | None = None
+    user_milli: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What is charged to a leaf team now, on cards of one model."""
+    """What is charged to a leaf team now, on cards of one model, for one user of it.
+
+    Of ``milli``, ``firm_milli`` is held by work that cannot be taken back.
+    """
 
     team: int
     gpu_model: str
     milli: int
     cpus: int
     memory_mib: int
+    firm_milli: int = 0
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +154,7 @@ class Running:
     leaving: bool = False
     leaves_us: int = 0
     charged: bool = True
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,9 @@ class Quota(models.Model):
     borrowing_limit_milli = models.PositiveIntegerField(null=True, blank=True)
     lending_limit_milli = models.PositiveIntegerField(null=True, blank=True)
     weight = models.PositiveIntegerField(default=1)
+    user_milli = models.PositiveIntegerField(
+        null=True, blank=True, help_text="The most one person of the team may hold of it."
+    )
     cpus = models.PositiveIntegerField(null=True, blank=True)
     memory_mib = models.PositiveIntegerField(null=True, blank=True)
     gpu_hours_a_month = models.PositiveIntegerField(null=True, blank=True)

@@ -66,13 +66,56 @@ def held(world: World, limit: Limit) -> tuple[int, int, int]:
     )
 
 
+def counted(world: World, team: int, model: str, job: Job | None, *, firm: bool) -> int:
+    """What a team counts as above: what it holds, each child as no less than what it keeps.
+
+    Of firm work, a child counts as no less than all that is its own.
+    """
+    limits = {(limit.team, limit.gpu_model): limit for limit in world.limits}
+    own = sum(
+        use.firm_milli if firm else use.milli
+        for use in world.uses
+        if use.team == team and model in ("", use.gpu_model)
+    )
+    if job is not None and job.team == team and not (firm and job.preemptible):
+        own += 1000 * job.gpus
+    for child in (t.id for t in world.teams if t.parent == team):
+        limit = limits.get((child, model))
+        keeps = 0
+        if limit is not None:
+            lent = limit.nominal_milli if limit.lending_milli is None else limit.lending_milli
+            keeps = limit.nominal_milli if firm else max(0, limit.nominal_milli - lent)
+        own += max(keeps, counted(world, child, model, job, firm=firm))
+    return own
+
+
+def may_hold_cards(world: World, job: Job, limit: Limit) -> bool:
+    """Whether a limit on cards, on the way up from the job's team, leaves room for it."""
+    mine = sum(
+        use.milli
+        for use in world.uses
+        if use.team == job.team == limit.team
+        and use.user == job.user
+        and limit.gpu_model in ("", use.gpu_model)
+    )
+    own = job.team == limit.team and bool(job.user)
+    if own and limit.user_milli is not None and mine + 1000 * job.gpus > limit.user_milli:
+        return False
+    for firm in (False, True):
+        before = counted(world, limit.team, limit.gpu_model, None, firm=firm)
+        after = counted(world, limit.team, limit.gpu_model, job, firm=firm)
+        if limit.milli is not None and before < after > limit.milli:
+            return False
+    return True
+
+
 def within_limits(world: World, job: Job, model: str, nodes: tuple[Node, ...]) -> bool:
     """Whether every team up the tree may hold the job; what is left is divided evenly."""
     for limit in world.limits:
         if limit.team not in chain(world, job.team) or limit.gpu_model not in ("", model):
             continue
-        milli, cpus, memory = held(world, limit)
-        if limit.milli is not None and milli + 1000 * job.gpus > limit.milli:
+        _, cpus, memory = held(world, limit)
+        if not may_hold_cards(world, job, limit):
             return False
         for node in nodes:
             more_cpus, more_memory = (amount * job.nodes for amount in takes(node, job))

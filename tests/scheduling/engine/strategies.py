@@ -89,6 +89,8 @@ def _job(dice: Random, id: int) -> Job:
         labels=_usual(dice, (), IB),
         excluded=_usual(dice, frozenset(), frozenset({1}), frozenset({2, 3})),
         eligible_us=_usual(dice, 0, 0, NOW_US + 1_500_000),
+        user=dice.choice(["", "ann", "ben"]),
+        preemptible=dice.choice([False, True]),
     )
 
 
@@ -99,6 +101,9 @@ def _limit(dice: Random) -> Limit:
         milli=dice.choice([None, 0, 2500, 4000, 8000]),
         cpus=_usual(dice, None, 4, 12, 30),
         memory_mib=_usual(dice, None, 4, 12, 30),
+        nominal_milli=_usual(dice, 0, 1000, 3000, 4000),
+        lending_milli=_usual(dice, None, 0, 1000),
+        user_milli=_usual(dice, None, 1000, 2000),
     )
 
 
@@ -109,4 +114,6 @@ def _use(dice: Random) -> Use:
         milli=dice.choice([500, 1000, 3000]),
         cpus=dice.randint(0, 3),
         memory_mib=dice.randint(0, 3),
+        firm_milli=dice.choice([0, 0, 500]),
+        user=dice.choice(["", "ann", "ben"]),
     )

@@ -150,8 +150,10 @@ def _mend(broken: World, reason: Reason) -> World:
     (job,) = broken.jobs
     if reason.code == "Backoff":
         return replace(broken, now_us=broken.now_us + int(numbers["seconds"]) * 1_000_000)
-    if reason.code == "QuotaLimit":
+    if reason.code in ("QuotaLimit", "QuotaNominal", "QuotaBorrow"):
         return _raised(broken, numbers)
+    if reason.code == "UserLimit":
+        return _raised(broken, {**numbers, "what": "user"})
     if reason.code == "NodeUnavailable":
         nodes = tuple(replace(node, accepts_work=True) for node in broken.nodes)
         return replace(broken, nodes=nodes, jobs=(replace(job, excluded=frozenset()),))
@@ -183,7 +185,8 @@ def _given_back(node: Node, what: str) -> Node:
 
 
 def _raised(broken: World, numbers: dict[str, int | str]) -> World:
-    field = {"gpus": "milli", "cpus": "cpus", "memory": "memory_mib"}[str(numbers["what"])]
+    fields = {"gpus": "milli", "cpus": "cpus", "memory": "memory_mib", "user": "user_milli"}
+    field = fields[str(numbers["what"])]
     needed = int(numbers["held"]) + int(numbers["asked"])
     limits = tuple(
         replace(limit, **{field: needed})

@@ -14,6 +14,16 @@ from .worlds import GIB, job, why, world
 PAGE = Path(__file__).parents[3] / "docs" / "placement.md"
 
 # code and numbers -> sentence; docs/placement.md shows these rows.
+LENT: dict[str, int | str] = {
+    "team": "lab",
+    "team_id": 1,
+    "below": "vision",
+    "below_id": 2,
+    "model": "H100",
+    "what": "gpus",
+    "unit": "milli",
+    "nominal": 8000,
+}
 SAID: list[tuple[Reason, str]] = [
     (
         reason(
@@ -87,6 +97,11 @@ SAID: list[tuple[Reason, str]] = [
         "3 jobs are ahead that want the same cards: jobs 11, 14, 15.",
     ),
     (
+        reason("QuotaBorrow", **LENT, held=19_000, limit=24_000, asked=6000, own=8000),
+        "vision holds 8 of its own 8 H100. Above that it borrows, and lab has 5 of 24 left to "
+        "lend; this job needs 6. It starts when others end.",
+    ),
+    (
         reason(
             "QuotaLimit",
             team="vision",
@@ -102,6 +117,11 @@ SAID: list[tuple[Reason, str]] = [
         "It starts when other jobs of vision end.",
     ),
     (
+        reason("QuotaNominal", **LENT, held=23_000, limit=24_000, asked=4000, own=2000),
+        "vision holds 2 of its own 8 H100, but others of lab have borrowed the rest: "
+        "23 of 24 are in use. It starts when they give it back.",
+    ),
+    (
         reason("Reservation", bookings="4", names="h01", nodes=1, at_s=1_800_000_000),
         "It could still run at 08:00 UTC on 15 Jan, when a reservation on h01 begins. "
         "With a time limit that ends before, it starts; else it waits for other cards.",
@@ -110,6 +130,21 @@ SAID: list[tuple[Reason, str]] = [
         reason("Resources", what="gpus", model="H100", free=9, asked=16, failed=1, foreign=2),
         "Needs 16 H100; 9 are free. "
         "Of the rest, 1 has failed and 2 are in use by somebody outside.",
+    ),
+    (
+        reason(
+            "UserLimit",
+            team="vision",
+            team_id=1,
+            model="H100",
+            what="gpus",
+            unit="milli",
+            held=4000,
+            limit=4000,
+            asked=2000,
+        ),
+        "Its owner holds 4 of the 4 H100 that one person of vision may hold, and this job asks "
+        "for 2. It starts when their other jobs end.",
     ),
 ]
 

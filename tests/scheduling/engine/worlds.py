@@ -94,7 +94,7 @@ def after(before: World, plan: Plan) -> World:
     parts = [(p.job, part) for p in plan.placements for part in p.parts]
     taken = {gpu for _, part in parts for gpu in part.gpus}
     model_of = {gpu.id: gpu.model for node in before.nodes for gpu in node.gpus}
-    team_of = {job.id: job.team for job in before.jobs}
+    jobs = {job.id: job for job in before.jobs}
     nodes = []
     for n in before.nodes:
         mine = [part for _, part in parts if part.node == n.id]
@@ -112,11 +112,13 @@ def after(before: World, plan: Plan) -> World:
         )
     charged = tuple(
         Use(
-            team_of[job_id],
+            jobs[job_id].team,
             model_of[part.gpus[0]],
             1000 * len(part.gpus),
             part.cpus,
             part.memory_mib,
+            0 if jobs[job_id].preemptible else 1000 * len(part.gpus),
+            jobs[job_id].user,
         )
         for job_id, part in parts
     )
