@@ -37,8 +37,9 @@ def take_in(node: Node, probe_answer: dict[str, Any], at: datetime) -> bool:
         was = Node.objects.select_for_update().get(pk=node.pk)
         if was.probed_at is not None and was.probed_at > at:
             return False
-        cards_changed, unbelieved = _take_cards(was, readings.cards, at)
-        changed = cards_changed or _measures(was) != _measures(readings)
+        cards_changed, unbelieved = _take_cards(was, readings, at)
+        turned = was.driver_silent != bool(readings.facts["nvml_error"])
+        changed = cards_changed or turned or _measures(was) != _measures(readings)
         _write_node(was, readings, unbelieved, at)
         if changed:
             hints.cycle_soon(f"inventory of {was.name}")
@@ -59,8 +60,12 @@ def _write_node(node: Node, readings: Readings, unbelieved: list[str], at: datet
     node.save(update_fields=["cpus", "memory_mib", "disk_gib", "boot_id", "facts", "probed_at"])
 
 
-def _take_cards(node: Node, cards: tuple[CardReading, ...], at: datetime) -> tuple[bool, list[str]]:
-    """Upsert what was seen, mark what was not. (did it matter?, what was not believed)"""
+def _take_cards(node: Node, readings: Readings, at: datetime) -> tuple[bool, list[str]]:
+    """Upsert what was seen, mark what was not. (did it matter?, what was not believed)
+
+    A driver that did not answer says nothing of cards: none is gone because of it.
+    """
+    cards = readings.cards
     uuids = [card.uuid for card in cards]
     known = {gpu.uuid: gpu for gpu in Gpu.objects.filter(Q(node=node) | Q(uuid__in=uuids))}
     held = {uuid for uuid in uuids if _shown_elsewhere(known.get(uuid), node, at)}
@@ -70,6 +75,8 @@ def _take_cards(node: Node, cards: tuple[CardReading, ...], at: datetime) -> tup
         for gpu in known.values()
         if gpu.node_id == node.pk and gpu.present and gpu.uuid not in seen
     ]
+    if readings.facts["nvml_error"]:
+        gone = []
     changed = bool(gone) or any(_matters(known.get(uuid), seen[uuid], node) for uuid in seen)
     if gone:
         Gpu.objects.filter(pk__in=gone).update(present=False)

@@ -67,6 +67,16 @@ class Node(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def driver_silent(self) -> bool:
+        """The last probe got no answer from the driver: what it knew of the cards is old."""
+        return bool((self.facts or {}).get("nvml_error"))
+
+    @staticmethod
+    def driver_answers() -> models.Q:
+        """The same as a condition on rows, turned round."""
+        return models.Q(facts__nvml_error=None) | models.Q(facts__nvml_error__isnull=True)
+
 
 class Gpu(models.Model):
     """A card, known by its UUID; written by the probe only. A MIG slice has a parent."""

@@ -156,6 +156,8 @@ def why_closed(node: Node) -> str:
         return "cordoned"
     if node.liveness != Node.Liveness.UP:
         return "silent" if node.liveness == Node.Liveness.SUSPECT else "lost"
+    if node.driver_silent:
+        return "its driver does not answer"
     if getattr(node, "pool_node", None) is None:
         return "in no pool"
     return "" if node.health in WORKING else str(node.health)

@@ -54,7 +54,11 @@ class _Free:
         nodes = Node.objects.filter(pk__in={part.node for part in parts})
         gpus = Gpu.objects.filter(pk__in={gpu for part in parts for gpu in part.gpus})
         at_work = nodes.filter(
-            alarm="", accepts_work=True, liveness=Node.Liveness.UP, health__in=WORKING
+            Node.driver_answers(),
+            alarm="",
+            accepts_work=True,
+            liveness=Node.Liveness.UP,
+            health__in=WORKING,
         )
         healthy = gpus.filter(
             present=True, health__in=WORKING, foreign_use="", card__quarantined_at=None

@@ -154,6 +154,8 @@ def _why_not(row: Node) -> str:
         return "cordoned"
     if row.liveness != Node.Liveness.UP:
         return str(row.liveness)
+    if row.driver_silent:
+        return "its driver does not answer"
     return "" if row.health in WORKING else str(row.health)
 
 

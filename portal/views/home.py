@@ -80,7 +80,7 @@ def _offer(drawn: floor.Floor) -> str:
     """The best that could start now, in one sentence."""
     best = max(drawn.models, key=lambda model: model.most_on_a_node, default=None)
     if best is None:
-        return "No node is enrolled yet."
+        return "No node has shown a card yet." if drawn.nodes else "No node is enrolled yet."
     if not best.free:
         return f"All {count(drawn.cards, 'card')} are in use or out of service just now."
     name = best.name.removeprefix("NVIDIA ")
