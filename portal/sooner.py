@@ -1,32 +1,36 @@
-"""What would let a waiting job start now: single changes, found by the engine on what is free."""
+"""What would let a job start now, in words: the engine's single changes, each with its form."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from nodes import clock
-from scheduling import snapshot
-from scheduling.engine import explain
+from scheduling.explaining import Way
 from scheduling.models import Job
 
-from .words import count
+from .words import count, duration
 
 
-def ways(job: Job) -> Sequence[tuple[str, str]]:
-    """Changes in words, each with the address of a form that has it. Cost: one snapshot."""
-    world = snapshot.take(clock.now()).world
-    asked = next((one for one in world.jobs if one.id == job.pk), None)
-    if asked is None:
-        return ()
-    return [_told(job, way.field, way.value) for way in explain.counterfactual(world, asked)]
+def ways(job: Job, found: Iterable[Way]) -> Sequence[tuple[str, str]]:
+    """Changes in words, each with the address of a form that has it; "" for a job not sent yet."""
+    return [(_said(job, way), _link(job, way)) for way in found]
 
 
-def _told(job: Job, field: str, value: int | str) -> tuple[str, str]:
+def _said(job: Job, way: Way) -> str:
     said = {
-        "gpus": f"{value} instead of {count(job.gpus, 'GPU')}",
-        "gpu_model": f"{value} instead of {job.gpu_model}",
-        "nodes": f"spread over {value} nodes",
+        "gpus": lambda: f"{way.value} instead of {count(job.gpus, 'GPU')}",
+        "gpu_model": lambda: f"{way.value} instead of {job.gpu_model}",
+        "nodes": lambda: f"spread over {way.value} nodes",
+        "pool": lambda: f"in pool {way.value} instead of {job.pool.name}",
+        "time_limit": lambda: (
+            f"a time limit of {duration(int(way.value))} instead of {duration(job.time_limit_s)}"
+        ),
     }
-    link = urlencode({"from": job.pk, field: value})
-    return said.get(field, f"{field} {value}"), f"{reverse('job-new')}?{link}"
+    return said[way.field]() if way.field in said else f"{way.field} {way.value}"
+
+
+def _link(job: Job, way: Way) -> str:
+    if job.pk is None:
+        return ""
+    value = f"{way.value}s" if way.field == "time_limit" else way.value
+    return f"{reverse('job-new')}?{urlencode({'from': job.pk, way.field: value})}"

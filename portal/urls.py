@@ -11,6 +11,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("find/", jobs.find, name="find"),
     path("jobs/", jobs.job_list, name="job-list"),
     path("jobs/new/", submit.job_new, name="job-new"),
+    path("jobs/preview/", submit.job_preview, name="job-preview"),
     path("jobs/<int:job_id>/", jobs.job_detail, name="job-detail"),
     path("jobs/<int:job_id>/log", jobs.job_log, name="job-log"),
     path("jobs/<int:job_id>/sooner", jobs.job_sooner, name="job-sooner"),

@@ -5,9 +5,10 @@ of a sentence: the template sets them apart. Why a job waits is the engine's to 
 """
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from scheduling.models import Attempt, Job, JobLog, Part
+from scheduling.predictions import Prediction
 from scheduling.states import CHARGED, DONE, JobEvent, JobState
 
 S = JobState
@@ -80,6 +81,13 @@ ACTORS = {
 }
 
 
+# Why nobody can tell by when a job starts.
+UNSURE = {
+    "unknown": "Nobody can tell by when: no time limit says when what it needs comes free.",
+    "quota": "By when depends on the other jobs of its team.",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Lead:
     """The rest of the heading after the job's name: its weighty part, then the rest."""
@@ -98,6 +106,19 @@ class Happened:
     who: str
     note: str
     attempt: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """When a waiting job starts: ``about`` one moment, or ``between`` two, and what is not known.
+
+    All empty when nothing was foretold yet.
+    """
+
+    about: datetime | None = None
+    between: tuple[datetime, datetime] | None = None
+    not_before: datetime | None = None
+    unsure: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +237,16 @@ def happened(entry: JobLog) -> Happened:
     icon, what = EVENTS.get(entry.event, ("dot", entry.event))
     who = ACTORS.get(entry.actor, entry.actor)
     return Happened(entry.at, icon, what, who, entry.note, entry.attempt)
+
+
+def starts(start: Prediction) -> Starts:
+    """A prediction as it is told. One that is known to five minutes is told as one moment."""
+    first, last = start.start_from, start.start_by
+    if first is None or last is None:
+        return Starts(not_before=first, unsure=UNSURE.get(start.unsure, ""))
+    if last - first <= timedelta(minutes=5):
+        return Starts(about=last)
+    return Starts(between=(first, last))
 
 
 def _since(start: datetime | None, now: datetime) -> str:

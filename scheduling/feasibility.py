@@ -4,6 +4,7 @@ from nodes import clock
 
 from . import snapshot
 from .engine import explain
+from .engine.world import Reason
 from .errors import NeverFits
 from .models import Job
 
@@ -21,9 +22,14 @@ _FIELDS = {
 }
 
 
+def what_never_fits(job: Job) -> Reason | None:
+    """NeverFits with the largest that could, for a job no state could hold; else None."""
+    return explain.ever(snapshot.inventory(clock.now()), snapshot.engine_job(job))
+
+
 def refuse_what_never_fits(job: Job) -> None:
-    """Raise NeverFits, with the largest that could, for a job no state could hold."""
-    never = explain.ever(snapshot.inventory(clock.now()), snapshot.engine_job(job))
+    """Raise NeverFits for a job no state could hold."""
+    never = what_never_fits(job)
     if never is not None:
         sentence = explain.sentence(never)
         field = _FIELDS.get(str(dict(never.numbers).get("what")), "gpus")

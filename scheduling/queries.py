@@ -81,6 +81,12 @@ def job(viewer: Viewer, job_id: int) -> Job:
     return found
 
 
+def visible(viewer: Viewer, job_ids: Iterable[int]) -> frozenset[int]:
+    """Of these jobs, the ids of those that the viewer may see. One query."""
+    found = _seen(Job.objects.filter(pk__in=list(job_ids)), viewer)
+    return frozenset(found.values_list("pk", flat=True))
+
+
 def _seen(jobs: QuerySet[Job], viewer: Viewer) -> QuerySet[Job]:
     return jobs if viewer.team_ids is None else jobs.filter(team_id__in=viewer.team_ids)
 

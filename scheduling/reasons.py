@@ -1,5 +1,6 @@
 """Why a job waits, from rows to sentences and back: codes and numbers are stored, words are not."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from .engine.explain import sentence
@@ -27,3 +28,10 @@ def sentences(job: Job) -> list[str]:
     if job.state not in (JobState.PENDING, JobState.HELD):
         return []
     return [sentence(reason) for reason in read(job)]
+
+
+def told(found: Iterable[Reason]) -> list[dict[str, Any]]:
+    """Reasons with their words: code, numbers, sentence."""
+    return [
+        {"code": why.code, "numbers": dict(why.numbers), "sentence": sentence(why)} for why in found
+    ]

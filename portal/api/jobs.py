@@ -1,4 +1,4 @@
-"""Jobs: list, submit, show, cancel, hold, release, explain, attempts."""
+"""Jobs: list, submit, show, cancel, hold, release, attempts."""
 
 from collections.abc import Callable
 
@@ -91,17 +91,6 @@ class JobAttempts(Endpoint):
     def get(self, request: Request, job_id: int) -> HttpResponseBase:
         job = found(request, job_id)
         return tagged(request, shapes_jobs.AttemptsSerializer({"results": job.attempts}).data)
-
-
-class JobReasons(Endpoint):
-    """Why one job is where it is."""
-
-    @extend_schema(
-        operation_id="explain_job",
-        responses={200: shapes_jobs.ExplainSerializer, **problems(404)},
-    )
-    def get(self, request: Request, job_id: int) -> HttpResponseBase:
-        return tagged(request, shapes_jobs.ExplainSerializer(found(request, job_id)).data)
 
 
 def _described(verb: str) -> Callable[[Post], Post]:

@@ -137,16 +137,20 @@ class ExplainSerializer(serializers.Serializer[Job]):
     state = serializers.ChoiceField(_STATES)
     position = serializers.IntegerField(allow_null=True, help_text="In its queue, from 1.")
     reasons = serializers.SerializerMethodField()
+    start_from = serializers.DateTimeField(
+        allow_null=True, help_text="Predicted: not before, by the limits of those that run."
+    )
+    start_by = serializers.DateTimeField(
+        allow_null=True, help_text="Predicted: by then, as the queue stands; null: nobody knows."
+    )
+    start_unsure = serializers.ChoiceField(
+        ["", "unknown", "quota", "never"], help_text="Why there is no start_by."
+    )
     next_step = serializers.SerializerMethodField()
 
     @extend_schema_field(ReasonSerializer(many=True))
     def get_reasons(self, job: Job) -> list[dict[str, Any]]:
-        told = reasons.sentences(job)
-        found = reasons.read(job) if told else []
-        return [
-            {"code": reason.code, "numbers": dict(reason.numbers), "sentence": words}
-            for reason, words in zip(found, told, strict=True)
-        ]
+        return reasons.told(reasons.read(job)) if job.state in WAITING else []
 
     def get_next_step(self, job: Job) -> str:
         return next_step_of(job)

@@ -3,7 +3,7 @@
 from django.urls import path, re_path, register_converter
 from django.urls.converters import StringConverter
 
-from . import job_log, jobs, schema, site, tokens
+from . import explain, job_log, jobs, schema, site, tokens
 
 
 class TokenPrefix(StringConverter):
@@ -16,9 +16,10 @@ register_converter(TokenPrefix, "prefix")
 
 urlpatterns = [
     path("jobs", jobs.Jobs.as_view()),
+    path("jobs/preview", explain.Preview.as_view()),
     path("jobs/<int:job_id>", jobs.OneJob.as_view()),
     path("jobs/<int:job_id>/attempts", jobs.JobAttempts.as_view()),
-    path("jobs/<int:job_id>/explain", jobs.JobReasons.as_view()),
+    path("jobs/<int:job_id>/explain", explain.JobReasons.as_view()),
     path("jobs/<int:job_id>/log", job_log.JobLog.as_view()),
     path("jobs/<int:job_id>/cancel", jobs.Cancel.as_view()),
     path("jobs/<int:job_id>/hold", jobs.Hold.as_view()),

@@ -60,6 +60,10 @@ class Client:
         """Submit a job. Safe over a lost connection; with your own ``key`` over a crash too."""
         return self._post("/jobs", order, key)
 
+    def preview(self, order: Mapping[str, Any]) -> Json:
+        """What an order would meet if it were submitted now; nothing is kept."""
+        return self._post("/jobs/preview", order)
+
     def job(self, job_id: int) -> Json:
         """One job in full."""
         return self._get(f"/jobs/{job_id}")
@@ -77,7 +81,7 @@ class Client:
             cursor = found.get("next_cursor")
 
     def explain(self, job_id: int) -> Json:
-        """Why a job is where it is."""
+        """Why a job is where it is, who is ahead, and what would start it now."""
         return self._get(f"/jobs/{job_id}/explain")
 
     def attempts(self, job_id: int) -> list[Json]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
-from . import config, following, show
+from . import config, following, show, told
 from .client import Client, Json, LogPiece
 from .connection import parsed
 from .errors import Refused, Usage
@@ -52,7 +52,12 @@ def logout(options: Namespace) -> int:
 
 def submit(options: Namespace) -> int:
     client = Client(patience_s=SUBMIT_PATIENCE_S)
-    job = client.submit(order_of(options, client), key=options.key)
+    order = order_of(options, client)
+    if options.preview:
+        found = client.preview(order)
+        show.say(json.dumps(found) if options.json else told.preview(found))
+        return 0
+    job = client.submit(order, key=options.key)
     job_id = job["id"]
     if options.json and not options.follow:
         show.say(json.dumps(job))
@@ -87,6 +92,12 @@ def ls(options: Namespace) -> int:
 def show_job(options: Namespace) -> int:
     found = Client().job(options.id)
     show.say(json.dumps(found) if options.json else show.job(found))
+    return 0
+
+
+def explain(options: Namespace) -> int:
+    found = Client().explain(options.id)
+    show.say(json.dumps(found) if options.json else told.explanation(found))
     return 0
 
 
@@ -144,6 +155,7 @@ VERBS: dict[str, Callable[[Namespace], int]] = {
     "submit": submit,
     "ls": ls,
     "show": show_job,
+    "explain": explain,
     "logs": logs,
     "cancel": cancel,
     "hold": hold,

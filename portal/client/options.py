@@ -20,6 +20,7 @@ def parser() -> argparse.ArgumentParser:
     _submit(verbs.add_parser("submit", help="submit a job"))
     _ls(verbs.add_parser("ls", help="list jobs"))
     _one_job(verbs, "show", "show a job", json=True)
+    _one_job(verbs, "explain", "say why a job waits and what would help", json=True)
     _logs(_one_job(verbs, "logs", "read a job's log"))
     for verb, told in (
         ("cancel", "end a job"),
@@ -78,6 +79,7 @@ def _submit(verb: argparse.ArgumentParser) -> None:
         "--no-requeue", action="store_true", help="end it when its first placement does not start"
     )
     verb.add_argument("--key", default="", help="Idempotency-Key; by default a new one")
+    verb.add_argument("--preview", action="store_true", help="say what it would meet; send nothing")
     verb.add_argument("--follow", action="store_true", help="read its log until it ends")
     verb.add_argument("--wait", action="store_true", help="until it ends; that is the exit code")
     _json(verb)

@@ -14,7 +14,7 @@ from nodes import clock
 from nodes.models import Node
 from portal import floor, rows, sooner, words
 from portal.htmx import page, page_or_part, roles_of
-from scheduling import logs, queries, reasons
+from scheduling import explaining, logs, predictions, queries, reasons
 from scheduling.errors import InvalidOrder
 from scheduling.models import Attempt, Job
 from scheduling.states import DONE, LIVE, WAITING, JobState
@@ -78,6 +78,7 @@ def job_detail(request: HttpRequest, job_id: int) -> HttpResponse:
         "hue": hues.get(job.team_id, 0),
         "lead": words.lead(job, now),
         "reasons": reasons.sentences(job),
+        "starts": words.starts(predictions.kept(job)),
         "attempts": attempts,
         "current": attempts[-1] if attempts else None,
         "happened": [words.happened(entry) for entry in reversed(queries.log_of(job))],
@@ -94,10 +95,16 @@ def job_detail(request: HttpRequest, job_id: int) -> HttpResponse:
 
 @require_safe
 def job_sooner(request: HttpRequest, job_id: int) -> HttpResponse:
-    """Single changes with which a waiting job would start now; asked for once, beside its page."""
+    """Who is ahead, and single changes with which a waiting job would start now; asked for once."""
     job = queries.job(roles_of(request).viewer, job_id)
-    ways = sooner.ways(job) if job.state == JobState.PENDING else ()
-    return page(request, "jobs/_sooner", {"ways": ways})
+    told = explaining.of(job, now=clock.now())
+    context = {"told": told, "ways": sooner.ways(job, told.ways), "seen": _seen(request, told)}
+    return page(request, "jobs/_sooner", context)
+
+
+def _seen(request: HttpRequest, told: explaining.Explanation) -> frozenset[int]:
+    """Of the jobs ahead, those that the reader may open."""
+    return queries.visible(roles_of(request).viewer, [one.id for one in told.ahead.jobs])
 
 
 @require_safe

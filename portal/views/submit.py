@@ -5,12 +5,12 @@ The form's key makes a double submit land on the first one's job.
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_http_methods, require_POST
 
 from nodes import clock
-from portal import floor, form_fields, forms, once
-from portal.htmx import page_or_part, roles_of
-from scheduling import orders, queries
+from portal import floor, form_fields, forms, once, sooner, words
+from portal.htmx import page, page_or_part, roles_of
+from scheduling import explaining, orders, queries, reasons
 from scheduling.actors import person
 from scheduling.errors import InvalidOrder, SchedulingError
 from scheduling.models import Job, PriorityClass, Team
@@ -18,6 +18,28 @@ from scheduling.services import jobs
 
 from .acts import signed_in
 from .home import shares
+
+
+@require_POST
+def job_preview(request: HttpRequest) -> HttpResponse:
+    """What the form would meet if it were sent now: a part beside it. Nothing is written."""
+    form = forms.typed(request.POST.dict(), {})
+    # What runs does not matter to where and when.
+    form.values["command"] = form.values["command"] or "true"
+    try:
+        order = order_of(request, form)
+        job, told = explaining.preview(order, user_id=roles_of(request).user_id, now=clock.now())
+    except SchedulingError as why:
+        return page(request, "jobs/_preview", {"refused": why.cause})
+    context = {
+        "job": job,
+        "told": told,
+        "reasons": reasons.told(told.reasons),
+        "ways": sooner.ways(job, told.ways),
+        "starts": words.starts(told.start),
+        "gpu_hours": round(job.gpus * job.time_limit_s / 3600, 1),
+    }
+    return page(request, "jobs/_preview", context)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -61,13 +83,13 @@ def _submitted(request: HttpRequest, form: forms.OrderForm) -> int | None:
 
 
 def _submit(request: HttpRequest, form: forms.OrderForm) -> Job:
-    order = _order(request, form)
+    order = order_of(request, form)
     return jobs.submit(
         person(signed_in(request)), order, user_id=roles_of(request).user_id, at=clock.now()
     )
 
 
-def _order(request: HttpRequest, form: forms.OrderForm) -> orders.JobOrder:
+def order_of(request: HttpRequest, form: forms.OrderForm) -> orders.JobOrder:
     """The order, or InvalidOrder with everything that is wrong at once."""
     wrong: dict[str, str] = {}
     order = None

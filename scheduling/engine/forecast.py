@@ -17,6 +17,8 @@ from .skyline import Skyline
 from .stock import Wanted
 from .world import Job
 
+# Codes of those who wait for what others of their teams hold.
+_SHARES = frozenset(("QuotaBorrow", "QuotaLimit", "QuotaNominal", "UserLimit"))
 # Looks at the lane of a node that a cycle spends on exact forecasts.
 LOOKS = 12_000
 
@@ -61,7 +63,7 @@ class Forecast:
         from_us = max(after_us, min(soonest))
         if from_us >= FOREVER:
             return Start(None, None, "unknown")
-        if "QuotaLimit" in codes:
+        if codes & _SHARES:
             return Start(from_us, None, "quota")
         by_us = self._planned(job, needs, after_us)
         if self._heads.is_strict(job.pool) and by_us is not None:

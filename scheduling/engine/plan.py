@@ -14,49 +14,72 @@ from .forecast import Forecast
 from .heads import Heads
 from .order import in_order
 from .preempt import Hunt
-from .world import Job, Plan, Reason, Waiting, World, reason
+from .world import Job, Placement, Plan, Reason, Waiting, World, reason
+
+
+class Turns:
+    """A cycle on its way down the queue: each job in turn is placed, or has room kept for it."""
+
+    def __init__(self, world: World) -> None:
+        self.cycle = Cycle(world)
+        self.heads = Heads(self.cycle, world.pools)
+        self.hunt = Hunt(self.cycle, world)
+        self.queue = in_order(world.jobs)
+        self.placements: list[Placement] = []
+        self.waiting: list[Job] = []
+
+    def take(self, job: Job) -> None:
+        """Let a job have its turn."""
+        behind = self.heads.behind(job)
+        placement = None if behind else self.cycle.place(job)
+        if placement:
+            self.placements.append(placement)
+            return
+        self.waiting.append(job)
+        if job.may_preempt and not behind:
+            self.hunt.go(job)
+        self.heads.keep(job)
+
+    def could(self, job: Job) -> bool:
+        """Return whether a job would start if it were its turn now, taking nothing."""
+        return not self.heads.behind(job) and self.cycle.find(job) is not None
+
+    def wants_room(self, job: Job) -> bool:
+        """Return whether a job that had its turn waits for nothing but room."""
+        return self.cycle.waits_for_room(job)
 
 
 def plan(world: World) -> Plan:
     """Decide who starts now and where, and why everybody else waits.
 
     The same world gives the same plan, whatever the order inside its tuples. A job that cannot
-    start does not hold up those behind it.
+    start does not hold up those behind it, unless room is kept for it.
 
     Cost: O(jobs log jobs + nodes log nodes), O(cards) for each kind of card and labels asked for,
     and for each distinct request a look at the nodes with cards enough.
     """
-    cycle = Cycle(world)
-    heads = Heads(cycle, world.pools)
-    hunt = Hunt(cycle, world)
-    placements, waiting = [], []
-    for job in in_order(world.jobs):
-        placement = None if heads.behind(job) else cycle.place(job)
-        if placement:
-            placements.append(placement)
-        else:
-            waiting.append(job)
-            if job.may_preempt and not heads.behind(job):
-                hunt.go(job)
-            heads.keep(job)
+    turns = Turns(world)
+    for job in turns.queue:
+        turns.take(job)
     # Reasons come last: they speak of what is left, as the pages show it beside them. Forecasts
     # come after all reasons: they fill the time line with what is only thought.
-    told = list(_explained(cycle, heads, hunt, waiting))
-    forecast = Forecast(cycle, heads, waiting)
+    told = list(_explained(turns))
+    forecast = Forecast(turns.cycle, turns.heads, turns.waiting)
     return Plan(
-        tuple(placements),
-        tuple(_foretold(forecast, waiting, told)),
-        tuple(hunt.evictions),
-        tuple(hunt.pledges),
-        tuple(cycle.handover.fallen),
+        tuple(turns.placements),
+        tuple(_foretold(forecast, turns.waiting, told)),
+        tuple(turns.hunt.evictions),
+        tuple(turns.hunt.pledges),
+        tuple(turns.cycle.handover.fallen),
     )
 
 
-def _explained(cycle: Cycle, heads: Heads, hunt: Hunt, jobs: Iterable[Job]) -> Iterator[Waiting]:
+def _explained(turns: Turns) -> Iterator[Waiting]:
     """Yield every waiting job, in queue order, with its place and all its blockers."""
+    cycle, heads, hunt = turns.cycle, turns.heads, turns.hunt
     positions: Counter[int] = Counter()
     ahead = Ahead()
-    for job in jobs:
+    for job in turns.waiting:
         positions[job.pool] += 1
         if job.id in cycle.handover.kept:
             yield Waiting(job.id, positions[job.pool], (cycle.handover.awaited(job.id),))

@@ -215,6 +215,10 @@ class Stock:
             for pool, models in sizes.items()
         }
 
+    def pools(self) -> tuple[int, ...]:
+        """Return the ids of the pools that have cards, ascending."""
+        return tuple(sorted(self._sizes))
+
     def models(self, job: Job) -> tuple[str, ...]:
         """Return the models a job could get: the one it names, else all of its pool."""
         return (job.gpu_model,) if job.gpu_model else self.models_of(job.pool)

@@ -164,6 +164,10 @@ class TimeLine:
         passed = bisect_left(self._starts, min(self.now_us + limit_us, FOREVER))
         return self._starts[passed - 1] - self.now_us + 1 if passed else 0
 
+    def starts(self) -> tuple[int, ...]:
+        """Return the moments at which promises begin, ascending."""
+        return tuple(self._starts)
+
     def cards(self, node: int) -> tuple[Gpu, ...]:
         """Return a node's cards in the order of their bits: small ones first, then by index."""
         if node not in self._cards:

@@ -9,6 +9,7 @@ import pytest
 
 from portal.client import config, options
 from portal.client.following import EXIT_CODES
+from scheduling import cycle
 from scheduling.models import AuditEntry, Job
 from scheduling.states import DONE
 from tests import builders
@@ -203,3 +204,32 @@ def test_the_page_of_the_command_has_every_verb_and_option():
             name for name in names if name not in ("-h", "--help") and f"`{name}" not in page
         ]
     assert missing == []
+
+
+def test_explain_says_why_when_who_is_ahead_and_what_helps(gangway, signed_in, node, shop):
+    builders.job(shop.users["alice"], gpus=6, time_limit_s=3600)
+    cycle.serve()
+    ahead = builders.job(shop.users["bob"], gpus=8)
+    mine = builders.job(shop.users["alice"], gpus=4)
+    cycle.serve()
+
+    ran = gangway("explain", str(mine.pk))
+
+    assert ran.code == 0
+    assert "number 2 in its queue" in ran.out
+    assert "Needs 4 H100; 2 are free." in ran.out
+    assert "as the queue stands" in ran.out
+    assert f"job {ahead.pk} of speech, submitted earlier" in ran.out
+    assert "with time_limit" not in ran.out
+    assert json.loads(gangway("explain", str(mine.pk), "--json").out)["ahead"]["count"] == 1
+
+
+def test_a_preview_says_what_would_happen_and_submits_nothing(gangway, signed_in, node):
+    now = gangway("submit", "--preview", "--gpus", "2", "--time-limit", "2h", "--", "true")
+    never = gangway("submit", "--preview", "--gpus", "9", "--", "true")
+
+    assert (now.code, never.code) == (0, 0)
+    assert "now, on n1 (2)" in now.out and "4 GPU-hours" in now.out
+    assert "no state of the machines could hold it" in never.out
+    assert "the largest has 8" in never.out
+    assert not Job.objects.exists()

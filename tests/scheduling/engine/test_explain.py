@@ -1,11 +1,15 @@
 """What is refused at submit with the largest that could run, and what would start now."""
 
+from dataclasses import replace
+
 import pytest
 
-from scheduling.engine.explain import Way, counterfactual, ever
-from scheduling.engine.world import Limit, Use, World
+from scheduling.engine.explain import Way, ask, ever
+from scheduling.engine.world import Booking, Job, Limit, Pool, Use, World
 
-from .worlds import GIB, job, world
+from .worlds import GIB, NOW_US, job, world
+
+S = 1_000_000
 
 LAB = world(
     nodes={"a": 8, "b": 8, "c": 4},
@@ -102,14 +106,57 @@ def afternoon() -> World:
     return world(nodes={"a": 8, "b": 8, "c": 4}, models={"c": "T4"}, held={"a": 5, "b": 5})
 
 
+def ways(day: World, asked: Job) -> tuple[Way, ...]:
+    return ask(replace(day, jobs=(*day.jobs, asked)), asked).ways
+
+
 def test_the_ways_to_start_now_are_fewer_cards_another_model_and_more_nodes(
     afternoon: World,
 ) -> None:
-    ways = counterfactual(afternoon, job(1, gpus=4, gpu_model="H100"))
+    found = ways(afternoon, job(1, gpus=4, gpu_model="H100"))
 
-    assert ways == (Way("gpus", 3), Way("gpu_model", "T4"), Way("nodes", 2))
+    assert found == (Way("gpus", 3), Way("gpu_model", "T4"), Way("nodes", 2))
 
 
 def test_no_way_is_offered_where_none_starts(afternoon: World) -> None:
-    assert counterfactual(afternoon, job(1, gpus=1, labels=(("fabric", "ib"),))) == ()
-    assert counterfactual(afternoon, job(1, gpus=3, nodes=2)) == ()
+    assert ways(afternoon, job(1, gpus=1, labels=(("fabric", "ib"),))) == ()
+    assert ways(afternoon, job(1, gpus=3, nodes=2)) == ()
+
+
+def test_another_pool_is_a_way() -> None:
+    day = world({"a": 2, "b": 8}, fields={"b": {"pool": 7}})
+
+    assert Way("pool", 7) in ways(day, job(1, gpus=4))
+
+
+def test_the_longest_limit_that_ends_before_a_booking_is_a_way() -> None:
+    day = world({"a": 4})
+    bookings = tuple(
+        Booking(id, (id,), NOW_US + id * 100 * S, NOW_US + 10**12) for id in (1, 2, 3, 4)
+    )
+    day = replace(day, bookings=bookings)
+
+    assert Way("limit_us", 300 * S) in ways(day, job(1, gpus=2, limit_us=9000 * S))
+    assert Way("limit_us", 100 * S) in ways(day, job(1, gpus=4, limit_us=9000 * S))
+
+
+def test_who_is_ahead_for_the_same_cards_is_named() -> None:
+    queue = [job(1, gpus=8), job(2, gpus=8, gpu_model="T4"), job(3, gpus=8, pool=2), job(4, gpus=8)]
+    day = world({"a": 8}, held={"a": 1}, queue=[*queue, job(5, gpus=8, gpu_model="H100")])
+
+    assert ask(day, day.jobs[-1]).ahead == (1, 4)
+
+
+def test_a_job_whose_turn_comes_with_room_starts_and_needs_no_way() -> None:
+    day = world({"a": 8}, queue=[job(1, gpus=8, priority=-1), job(2, gpus=8)])
+
+    assert ask(day, day.jobs[1]).starts
+    assert not ask(day, day.jobs[0]).starts
+
+
+def test_in_a_strict_queue_no_change_lets_a_job_past_the_one_that_waits() -> None:
+    day = world({"a": 8, "b": 1}, held={"a": 7}, queue=[job(1, gpus=8), job(2, gpus=2)])
+    strict = replace(day, pools=(Pool(1, strict=True),))
+
+    assert ask(day, day.jobs[1]).ways
+    assert not ask(strict, strict.jobs[1]).ways
