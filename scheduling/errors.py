@@ -36,6 +36,20 @@ class NeverFits(SchedulingError):
     status = 409
 
 
+class Taken(SchedulingError):
+    """Somebody has the cards then, or the team's limit is full; says when it would be possible."""
+
+    code = "taken"
+    status = 409
+
+
+class AgainstRule(SchedulingError):
+    """A rule of the team or of all forbids the booking; says which, with numbers."""
+
+    code = "against_rule"
+    status = 409
+
+
 class WrongState(SchedulingError):
     """The job is not where this act makes sense."""
 

@@ -1,13 +1,15 @@
-"""The tables of scheduling, by theme: tenancy, jobs, claims, records."""
+"""The tables of scheduling, by theme: tenancy, jobs, claims, reservations, records."""
 
 from .claims import Card, Lease
 from .jobs import Attempt, ExcludedNode, Job, LogPiece, Part
 from .records import AuditEntry, ControlLease, JobLog, Ledger
+from .reservations import BookingRule, Reservation, ReservationCard
 from .tenancy import Member, Pool, PoolNode, PriorityClass, Quota, Team
 
 __all__ = [
     "Attempt",
     "AuditEntry",
+    "BookingRule",
     "Card",
     "ControlLease",
     "ExcludedNode",
@@ -22,5 +24,7 @@ __all__ = [
     "PoolNode",
     "PriorityClass",
     "Quota",
+    "Reservation",
+    "ReservationCard",
     "Team",
 ]

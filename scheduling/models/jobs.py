@@ -32,6 +32,13 @@ class Job(models.Model):
     priority_class = models.ForeignKey(
         "scheduling.PriorityClass", on_delete=models.PROTECT, related_name="+"
     )
+    reservation = models.ForeignKey(
+        "scheduling.Reservation",
+        on_delete=models.PROTECT,
+        null=True,
+        related_name="jobs",
+        help_text="The slot it runs in; none for the ordinary queue.",
+    )
     name = models.CharField(max_length=200, blank=True)
     command = models.TextField()
     workdir = models.CharField(max_length=4096, blank=True)
