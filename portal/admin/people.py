@@ -16,7 +16,7 @@ from portal.access import Roles
 from portal.htmx import roles_of
 from scheduling.actors import Actor
 from scheduling.models import Member, Quota, Team
-from scheduling.services import teams
+from scheduling.services import quotas, teams
 
 from .scope import Scoped, actor, now
 from .site import site
@@ -82,16 +82,19 @@ class MemberAdmin(Scoped):
 
 @admin.register(Quota, site=site)
 class QuotaAdmin(Scoped):
-    """What a team may hold. 1000 milli-GPU are one card."""
+    """What a team may hold. 1000 milli-GPU are one card; no borrowing limit: all that is left."""
 
     lead_writes = True
-    list_display = ("team", "of_model", "nominal", "borrowing")
+    list_display = ("team", "of_model", "nominal", "borrowing", "lending", "weight")
     list_filter = (("team", admin.RelatedOnlyFieldListFilter),)
     fields = (
         "team",
         "gpu_model",
         "nominal_milli",
         "borrowing_limit_milli",
+        "lending_limit_milli",
+        "weight",
+        "user_milli",
         "cpus",
         "memory_mib",
     )
@@ -111,6 +114,11 @@ class QuotaAdmin(Scoped):
         limit = row.borrowing_limit_milli
         return "no limit" if limit is None else f"{limit / 1000:g}"
 
+    @admin.display(description="lends, GPUs")
+    def lending(self, row: Quota) -> str:
+        limit = row.lending_limit_milli
+        return "all unused" if limit is None else f"{limit / 1000:g}"
+
     def writable(self, roles: Roles, row: Quota) -> bool:
         return row.team_id in roles.below
 
@@ -125,10 +133,10 @@ class QuotaAdmin(Scoped):
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def store(self, actor: Actor, row: Quota) -> None:
-        teams.save_quota(actor, row, at=now())
+        quotas.save_quota(actor, row, at=now())
 
     def remove(self, actor: Actor, row: Quota) -> None:
-        teams.remove_quota(actor, row, at=now())
+        quotas.remove_quota(actor, row, at=now())
 
 
 if TYPE_CHECKING:

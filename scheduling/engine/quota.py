@@ -182,17 +182,26 @@ class Ledger:
     ) -> Iterator[Reason]:
         """Yield that the cards would be too many, counted with what others keep or are owed."""
         at, most = (limit.team, limit.gpu_model), limit.milli
-        if most is None:
-            return
-        if more[0] > 0 and self._counted[at] + more[0] > most:
+        spared, firm_most = 0, self._firm_most(limit)
+        if most is not None and more[0] > 0 and self._counted[at] + more[0] > most:
             facts, code = self._lent(limit, below), "QuotaLimit"
             if facts:
                 owed = facts["own"] + more[0] <= facts["nominal"]
                 code = "QuotaNominal" if owed else "QuotaBorrow"
             yield self._told(limit, code, "gpus", self._counted[at], more[0], **facts)
-        elif who.firm and more[1] > 0 and self._firm[at] + more[1] > most:
-            facts = self._lent(limit, below)
-            yield self._told(limit, "QuotaBorrow", "gpus", self._firm[at], more[1], **facts, firm=1)
+            # One limit is told once, where it binds all work alike.
+            spared = self._counted[at] + more[0] if most == firm_most else 0
+        if firm_most is None or not who.firm or more[1] <= 0:
+            return
+        if self._firm[at] + more[1] > max(firm_most, spared):
+            told = {"most": firm_most, **self._lent(limit, below), "firm": 1}
+            yield self._told(limit, "QuotaBorrow", "gpus", self._firm[at], more[1], **told)
+
+    def _firm_most(self, limit: Limit) -> int | None:
+        """Return the most of work that cannot be taken back: above a topmost nominal none is."""
+        above = self._tree.chain(limit.team)[1:]
+        topmost = not any((link, limit.gpu_model) in self._keeps for link in above)
+        return limit.nominal_milli if limit.nominal_milli and topmost else limit.milli
 
     def _lent(self, limit: Limit, below: int | None) -> dict[str, int]:
         """Return what the team under a limit has of its own: it is lent out, or it borrows."""

@@ -131,7 +131,7 @@ def test_a_bulk_action_on_no_id_is_refused(chosen, carol, client_of):
 
 def test_a_lead_deals_out_what_the_own_team_has(below, shop, carol, client_of):
     client = client_of(carol)
-    client.post(f"{ADMIN}/quota/add/", {"team": below[0].pk, "nominal_milli": 6000})
+    client.post(f"{ADMIN}/quota/add/", {"team": below[0].pk, "nominal_milli": 6000, "weight": 1})
     quota = Quota.objects.get(team=below[0])
     assert quota.nominal_milli == 6000
     assert AuditEntry.objects.get(verb="set quota").actor == "carol"
@@ -141,7 +141,7 @@ def test_a_lead_deals_out_what_the_own_team_has(below, shop, carol, client_of):
 
 
 def test_more_than_the_parent_has_is_refused_on_the_form(below, shop, carol, client_of):
-    form = {"team": below[0].pk, "nominal_milli": 17000}
+    form = {"team": below[0].pk, "nominal_milli": 17000, "weight": 1}
     page = client_of(carol).post(f"{ADMIN}/quota/add/", form).content.decode()
     assert "would have 17 GPUs; vision has 16." in page
     assert not Quota.objects.filter(team=below[0]).exists()
@@ -149,7 +149,10 @@ def test_more_than_the_parent_has_is_refused_on_the_form(below, shop, carol, cli
 
 def test_the_share_of_the_own_team_is_dealt_out_from_above(shop, carol, root, client_of):
     quota = Quota.objects.get(team=shop.teams["vision"])
-    path, form = f"{ADMIN}/quota/{quota.pk}/change/", {"team": quota.team_id, "nominal_milli": 99}
+    path, form = (
+        f"{ADMIN}/quota/{quota.pk}/change/",
+        {"team": quota.team_id, "nominal_milli": 99, "weight": 1},
+    )
     assert client_of(carol).post(path, form).status_code == 403
     assert client_of(carol).get(path).status_code == 200
     client_of(carol).post(

@@ -15,7 +15,7 @@ from scheduling.models import Attempt, Card, Job, JobLog, Lease, Part, Quota
 from scheduling.occupancy import HANDOVER_S
 from scheduling.reasons import sentences
 from scheduling.services import jobs
-from scheduling.services.teams import save_quota
+from scheduling.services.quotas import save_quota
 from tests import builders
 
 

@@ -12,7 +12,8 @@ from scheduling.models import AuditEntry, Job, JobLog, Quota, Team
 from scheduling.reasons import sentences
 from scheduling.services import jobs
 from scheduling.services.nodes import clear_alarm, set_accepts_work
-from scheduling.services.teams import save_quota, save_team
+from scheduling.services.quotas import save_quota
+from scheduling.services.teams import save_team
 from tests import builders
 
 

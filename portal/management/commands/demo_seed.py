@@ -24,7 +24,7 @@ from portal.supervisor import demo
 from portal.supervisor import home as folder
 from scheduling.actors import COMMAND
 from scheduling.models import Member, Pool, PriorityClass, Quota, Team
-from scheduling.services import nodes, teams
+from scheduling.services import nodes, quotas, teams
 
 ROOT_TEAM = "lab"
 GPUS_EACH = 16
@@ -111,7 +111,7 @@ def _team(name: str, parent: Team | None, *, at: datetime) -> Team:
 def _quota(team: Team, *, at: datetime) -> None:
     if not Quota.objects.filter(team=team).exists():
         limit = Quota(team=team, nominal_milli=GPUS_EACH * 1000, borrowing_limit_milli=0)
-        teams.save_quota(COMMAND, limit, at=at)
+        quotas.save_quota(COMMAND, limit, at=at)
 
 
 def _person(

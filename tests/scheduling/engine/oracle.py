@@ -104,9 +104,17 @@ def may_hold_cards(world: World, job: Job, limit: Limit) -> bool:
     for firm in (False, True):
         before = counted(world, limit.team, limit.gpu_model, None, firm=firm)
         after = counted(world, limit.team, limit.gpu_model, job, firm=firm)
-        if limit.milli is not None and before < after > limit.milli:
+        most = firm_most(world, limit) if firm else limit.milli
+        if most is not None and before < after > most:
             return False
     return True
+
+
+def firm_most(world: World, limit: Limit) -> int | None:
+    """Above the topmost team that has a nominal there is nobody to owe or to lend anything."""
+    owners = {x.team for x in world.limits if x.nominal_milli and x.gpu_model == limit.gpu_model}
+    topmost = not owners & set(chain(world, limit.team)[1:])
+    return limit.nominal_milli if limit.nominal_milli and topmost else limit.milli
 
 
 def within_limits(world: World, job: Job, model: str, nodes: tuple[Node, ...]) -> bool:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.engine.plan import plan
-from scheduling.engine.world import Job, Node, Reason, World
+from scheduling.engine.world import Job, Limit, Node, Reason, World
 
 from . import oracle
 from .strategies import worlds
@@ -188,8 +188,10 @@ def _raised(broken: World, numbers: dict[str, int | str]) -> World:
     fields = {"gpus": "milli", "cpus": "cpus", "memory": "memory_mib", "user": "user_milli"}
     field = fields[str(numbers["what"])]
     needed = int(numbers["held"]) + int(numbers["asked"])
+    if numbers.get("firm"):
+        return _owned(broken, numbers, needed)
     limits = tuple(
-        replace(limit, **{field: needed})
+        replace(limit, **{field: needed}, **_all_own(limit, field, needed))
         if (limit.team, limit.gpu_model) == (numbers["team_id"], numbers["model"])
         and getattr(limit, field) == numbers["limit"]
         else limit
@@ -197,6 +199,30 @@ def _raised(broken: World, numbers: dict[str, int | str]) -> World:
     )
     assert limits != broken.limits
     return replace(broken, limits=limits)
+
+
+def _all_own(limit: Limit, field: str, needed: int) -> dict[str, int]:
+    """Where nothing may be borrowed, a higher limit is a larger share of its own."""
+    own = field == "milli" and limit.nominal_milli and limit.nominal_milli == limit.milli
+    return {"nominal_milli": needed} if own else {}
+
+
+def _owned(broken: World, numbers: dict[str, int | str], needed: int) -> World:
+    """Raise what a team may hold, and what is its own if anything is."""
+    at = (numbers["team_id"], numbers["model"])
+    return replace(
+        broken,
+        limits=tuple(
+            replace(
+                limit,
+                milli=None if limit.milli is None else max(limit.milli, needed),
+                nominal_milli=limit.nominal_milli and max(limit.nominal_milli, needed),
+            )
+            if (limit.team, limit.gpu_model) == at
+            else limit
+            for limit in broken.limits
+        ),
+    )
 
 
 def _everything_free(world: World) -> World:

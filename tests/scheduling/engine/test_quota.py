@@ -225,3 +225,47 @@ def test_the_plan_does_not_depend_on_the_order_of_limits_or_uses(shares, asks, b
         jobs=tuple(by.sample(lab.jobs, len(lab.jobs))),
     )
     assert plan(lab) == plan(mixed)
+
+
+def test_above_a_nominal_with_nobody_above_there_is_only_work_that_can_be_taken_back() -> None:
+    two = [Team(2, "a", None), Team(3, "b", None)]
+    open_ended = Limit(2, "", None, nominal_milli=4000)
+    ledger = Ledger(two, [open_ended, replace(open_ended, team=3)])
+    assert most(ledger, 2, FIRM) == 4
+    assert most(ledger, 2, SOFT) == 199
+
+
+def test_what_a_queue_holds_above_its_guarantee_is_what_another_may_reclaim() -> None:
+    """Q1 has a guarantee of 20 and uses 60 of 60: Q2 may take back 40."""
+    ledger = of(cohort((20, None, None), (40, None, None)), (gpus(2, 60),))
+    assert ledger.borrowed_milli(2, "") == 40_000
+    assert ledger.is_owed(3, "", 40_000) and not ledger.is_owed(3, "", 41_000)
+
+
+def test_an_over_quota_sibling_is_who_owes_whatever_protected_neighbours_hold() -> None:
+    tree = [
+        Team(1, "all", None),
+        Team(2, "org", 1),
+        Team(3, "protected", 1),
+        Team(4, "reclaimer", 2),
+        Team(5, "batch", 2),
+    ]
+    limits = [
+        Limit(1, "", 210_000, nominal_milli=210_000),
+        Limit(2, "", None, nominal_milli=110_000),
+        Limit(3, "", None, nominal_milli=100_000),
+        Limit(4, "", None, nominal_milli=110_000),
+        Limit(5, "", None, nominal_milli=0),
+    ]
+    ledger = Ledger(tree, limits, [gpus(5, 110), gpus(3, 90)])
+    assert ledger.is_owed(4, "", 100_000)
+    assert (ledger.borrowed_milli(3, ""), ledger.borrowed_milli(5, "")) == (0, 110_000)
+
+
+def test_a_restart_takes_its_quota_anew() -> None:
+    """Three of 16 are to run again with two of them counted: the third waits for quota."""
+    ledger = of(cohort((32, 0, None)), (gpus(2, 16),))
+    asked = Amount(48_000, 0, 0)
+    assert [r.code for r in ledger.blockers(2, "", asked, SOFT)][:1] == ["QuotaLimit"]
+    ledger.charge(2, "", Amount(-16_000, 0, 0), SOFT)
+    assert ledger.blockers(2, "", Amount(32_000, 0, 0), SOFT) == ()
