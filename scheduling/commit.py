@@ -1,4 +1,5 @@
-"""A Plan to rows: placements in short transactions under the ledger lock, and words for the rest.
+"""A Plan to rows: placements, pledges and evictions in short transactions under the ledger lock,
+and words for the rest.
 
 A batch stands only if the ledger is where the snapshot read it (else a limit or a claim may have
 changed, and the next cycle plans again) and the cycle's lease is still ours. Inside it, what
@@ -7,17 +8,18 @@ changed, and the next cycle plans again) and the cycle's lease is still ours. In
 
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django.db import connection
 
 from nodes import hints
 
-from . import ledger, placing, predictions
+from . import evicting, ledger, placing, pledges, predictions
 from .control import Fence
-from .engine.world import Placement, Waiting
+from .engine.world import Placement, Plan, Pledge, Waiting
 from .models import Ledger
 from .reasons import stored
 from .snapshot import Snapshot, Told
@@ -28,24 +30,48 @@ BATCH = 8  # small: the first are started on their nodes while the rest are writ
 FRONT = 50
 
 
-def apply(
-    placements: Sequence[Placement], *, seen: Snapshot, fence: Fence, now: datetime
-) -> list[int]:
-    """Commit placements in batches. Returns the ids of the attempts that were placed."""
+def apply(decided: Plan, *, seen: Snapshot, fence: Fence, now: datetime) -> list[int]:
+    """Commit a plan step by step. Returns the ids of the attempts that were placed.
+
+    Pledges that fall end first, so that their cards are anybody's; what is placed frees the
+    pledge it was kept by, so new pledges come last.
+    """
     placed: list[int] = []
     version = seen.ledger_version
-    for batch in _batches(placements):
+    for step in _steps(decided, placed, now):
         with ledger.locked():
             current = Ledger.objects.values_list("version", flat=True).get(pk=1)
             if current != version + 1 or not fence.renew():
-                log.info("the ledger moved on; %d placements are planned again", len(batch))
+                log.info("the ledger moved on; what is left is planned again")
                 hints.cycle_soon("the ledger moved on")
                 return placed
             version = current
-            attempts = placing.place(batch, now=now)
-            placed += attempts
-            hints.launch_soon(attempts)
+            step()
     return placed
+
+
+def _steps(decided: Plan, placed: list[int], now: datetime) -> Iterator[Callable[[], None]]:
+    """Yield what is written in a transaction each; ``placed`` takes up what was placed."""
+
+    def place(batch: Sequence[Placement]) -> None:
+        attempts = placing.place(batch, now=now)
+        placed.extend(attempts)
+        hints.launch_soon(attempts)
+
+    def fall() -> None:
+        for fallen in decided.fallen:
+            pledges.end([fallen.job], fallen.why, at=now)
+
+    def pledge(one: Pledge) -> None:
+        victims = [eviction for eviction in decided.evictions if eviction.by == one.job]
+        evicting.carry_out(one, victims, now=now)
+
+    if decided.fallen:
+        yield fall
+    for batch in _batches(decided.placements):
+        yield partial(place, batch)
+    for one in decided.pledges:
+        yield partial(pledge, one)
 
 
 def tell(

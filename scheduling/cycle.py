@@ -56,12 +56,15 @@ def run(fence: control.Fence, *, everybody: bool = True) -> list[int]:
         return []
     decided = plan(seen.world)
     placing = time.monotonic()
-    placed = commit.apply(decided.placements, seen=seen, fence=fence, now=now)
+    placed = commit.apply(decided, seen=seen, fence=fence, now=now)
     placing_s = time.monotonic() - placing
     commit.tell(decided.waiting, seen=seen, now=now, everybody=everybody)
     Wake.objects.filter(pk__in=wakes).delete()
     took_ms = int((time.monotonic() - began - placing_s) * 1000)
     fence.note(began_at=now, took_ms=took_ms)
+    for one in decided.pledges:
+        by = [eviction.job for eviction in decided.evictions if eviction.by == one.job]
+        log.info("cards pledged to job %d, jobs %s leave for it", one.job, by)
     if placed:
         waiting, placing_ms = len(decided.waiting), int(placing_s * 1000)
         log.info("%d placed in %d ms, %d wait, %d ms", len(placed), placing_ms, waiting, took_ms)

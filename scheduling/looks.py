@@ -91,7 +91,8 @@ def _tidy_part(part: Part, *, at: datetime) -> bool:
         answer = {"cards": _seen_clean(part)}
     if settle:
         return True
-    free_clean_cards(part, answer.get("cards"), at=at)
+    if free_clean_cards(part, answer.get("cards"), at=at):
+        hints.cycle_soon(f"cards of {part.attempt.run_id} are clean")
     for lease in part.leases.filter(state=Lease.State.RELEASING):
         _give_up_on(lease, part, answer, at=at)
     return False

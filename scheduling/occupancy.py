@@ -3,23 +3,32 @@
 The only place that says when a claim ends by its limit. Reads one query, writes nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db.models import Count, Max
+
 from .engine.world import Running
-from .models import Job, Lease
+from .models import Attempt, Job, Lease
+from .states import LIVE, JobState
 
 # Time beside the limit and the grace: a start on the nodes, and cards being seen clean.
 HANDOVER_S = 30
 _FIELDS = (
     "part_id", "card__gpu_id",
     "part__node_id", "part__gone_at", "part__cpus", "part__memory_mib", "part__disk_gib",
-    "part__attempt__started_at", "part__attempt__stop_asked_at",
-    "part__attempt__job_id", "part__attempt__job__team_id", "part__attempt__job__user_id",
+    "part__attempt_id", "part__attempt__started_at", "part__attempt__stop_asked_at",
+    "part__attempt__saved_at", "part__attempt__job_id", "part__attempt__job__team_id",
+    "part__attempt__job__user_id",
     "part__attempt__job__time_limit_s", "part__attempt__job__grace_s",
+    "part__attempt__job__state", "part__attempt__job__submitted_at",
+    "part__attempt__job__priority_class__value",
     "part__attempt__job__priority_class__preemptible",
+    "part__attempt__job__priority_class__min_runtime_s",
 )  # fmt: skip
+_STAYS = frozenset({JobState.PLACED, JobState.STARTING, JobState.RUNNING})
+_EVICTED = (Attempt.Outcome.PREEMPTED, Attempt.Outcome.RECLAIMED)
 
 
 def limit_us(job: Job) -> int:
@@ -28,16 +37,31 @@ def limit_us(job: Job) -> int:
 
 
 def running(now: datetime) -> tuple[Running, ...]:
-    """The claims of all live leases, one for each part. One query."""
+    """The claims of all live leases, one for each part. Two queries."""
     rows: dict[int, list[dict[str, Any]]] = {}
     live = Lease.objects.filter(state__in=[Lease.State.HELD, Lease.State.RELEASING])
     for row in live.order_by("part_id", "card__gpu_id").values(*_FIELDS):
         rows.setdefault(row["part_id"], []).append(row)
-    return tuple(_claim(leases, now) for leases in rows.values())
+    evicted = _evicted()
+    return tuple(_claim(leases, now, evicted) for leases in rows.values())
 
 
-def _claim(leases: Sequence[dict[str, Any]], now: datetime) -> Running:
+def _evicted() -> dict[int, tuple[int, datetime | None]]:
+    """How often the jobs that run were stopped for others, and when last."""
+    ended = Attempt.objects.filter(job__state__in=LIVE, outcome__in=_EVICTED).order_by()
+    counted = ended.values_list("job").annotate(Count("pk"), Max("stop_asked_at"))
+    return {job: (count, last) for job, count, last in counted}
+
+
+def _claim(
+    leases: Sequence[dict[str, Any]],
+    now: datetime,
+    evicted: Mapping[int, tuple[int, datetime | None]],
+) -> Running:
     part = leases[0]
+    evictions, last = evicted.get(part["part__attempt__job_id"], (0, None))
+    since = part["part__attempt__started_at"] or now
+    leaving = part["part__attempt__job__state"] not in _STAYS
     gone = part["part__gone_at"] is not None
     return Running(
         job=part["part__attempt__job_id"],
@@ -46,12 +70,35 @@ def _claim(leases: Sequence[dict[str, Any]], now: datetime) -> Running:
         cpus=0 if gone else part["part__cpus"],
         memory_mib=0 if gone else part["part__memory_mib"],
         disk_gib=0 if gone else part["part__disk_gib"],
-        ends_us=int(_end(part, now).timestamp() * 1_000_000),
+        ends_us=_us(_end(part, now)),
         team=part["part__attempt__job__team_id"],
         preemptible=part["part__attempt__job__priority_class__preemptible"],
         charged=not gone,
         user=str(part["part__attempt__job__user_id"]),
+        attempt=part["part__attempt_id"],
+        priority=part["part__attempt__job__priority_class__value"],
+        submitted_us=_us(part["part__attempt__job__submitted_at"]),
+        since_us=_us(since),
+        saved_us=_us(part["part__attempt__saved_at"] or since),
+        grace_us=part["part__attempt__job__grace_s"] * 1_000_000,
+        min_runtime_us=part["part__attempt__job__priority_class__min_runtime_s"] * 1_000_000,
+        evictions=evictions,
+        evicted_us=_us(last) if last else 0,
+        leaving=leaving or gone,
+        leaves_us=0 if gone else _leaves_us(part),
     )
+
+
+def _leaves_us(part: dict[str, Any]) -> int:
+    """The end of the window of an attempt that was asked to leave, else 0."""
+    asked_at: datetime | None = part["part__attempt__stop_asked_at"]
+    if asked_at is None:
+        return 0
+    return _us(asked_at + timedelta(seconds=part["part__attempt__job__grace_s"]))
+
+
+def _us(at: datetime) -> int:
+    return int(at.timestamp() * 1_000_000)
 
 
 def _end(part: dict[str, Any], now: datetime) -> datetime:

@@ -14,7 +14,7 @@ from django.db.models import Count, Max, Q, QuerySet
 
 from nodes.models import Gpu, Node
 
-from . import leases
+from . import leases, pledges
 from .actors import CYCLE
 from .engine.world import PartPlan, Placement
 from .models import Attempt, Card, Job, Part
@@ -65,15 +65,22 @@ class _Free:
         )
         self.nodes = set(at_work.values_list("pk", flat=True))
         self.cards = dict(healthy.values_list("pk", "card"))
+        self._pledged = pledges.holders(self.cards.values())
         self.ports = _ports_in_use({part.node for part in parts})
 
-    def cards_of(self, planned: PartPlan) -> list[int]:
-        """The part's cards. Raises _Stale if they or their node are not to be had any more."""
+    def cards_of(self, planned: PartPlan, jobs: Iterable[int]) -> list[int]:
+        """The part's cards. Raises _Stale if they or their node are not to be had any more.
+
+        A card pledged to another job than those of the batch is not to be had either.
+        """
         if planned.node not in self.nodes:
             raise _Stale("a node takes no work any more")
         if not self.cards.keys() >= set(planned.gpus):
             raise _Stale("a card is not to be had any more")
-        return [self.cards[gpu] for gpu in planned.gpus]
+        cards = [self.cards[gpu] for gpu in planned.gpus]
+        if not {self._pledged[card] for card in cards if card in self._pledged} <= set(jobs):
+            raise _Stale("a card is pledged to another job")
+        return cards
 
     def port_on(self, node_id: int, job: Job) -> int:
         """The lowest port of the pool's range that is not in use on the node, now taken."""
@@ -106,8 +113,8 @@ def _ports_in_use(node_ids: Iterable[int]) -> dict[int, set[int]]:
 
 def _write(batch: Sequence[Placement], free: _Free, *, now: datetime) -> list[int]:
     """All of the batch. Raises one of _LOST if one of it is not to be had."""
-    cards = [free.cards_of(part) for placement in batch for part in placement.parts]
     ids = [placement.job for placement in batch]
+    cards = [free.cards_of(part, ids) for placement in batch for part in placement.parts]
     locked = Job.objects.select_for_update(of=("self",)).select_related("pool").order_by("pk")
     jobs = locked.in_bulk(ids)
     if len(jobs) < len(ids):
@@ -122,6 +129,7 @@ def _write(batch: Sequence[Placement], free: _Free, *, now: datetime) -> list[in
         for part in _parts(placement, attempt, jobs[placement.job], free)
     )
     leases.take_all(list(zip(parts, cards, strict=True)), at=now)
+    pledges.end(ids, pledges.STARTED, at=now)
     Job.objects.filter(pk__in=ids).update(eligible_at=None, **FORGOTTEN)
     return [attempt.pk for attempt in attempts]
 

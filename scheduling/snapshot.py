@@ -15,7 +15,7 @@ from django.db.models import OuterRef, Subquery, Sum
 
 from nodes.models import Gpu, Node
 
-from . import occupancy, predictions
+from . import occupancy, pledges, predictions
 from .engine import world
 from .leases import charged
 from .models import ExcludedNode, Job, Lease, Ledger, Part, Pool, Quota, Team
@@ -43,7 +43,7 @@ class Snapshot:
 
 
 def take(now: datetime) -> Snapshot:
-    """Read everything one cycle may look at: eleven queries, whatever the size."""
+    """Read everything one cycle may look at: thirteen queries, whatever the size."""
     version = Ledger.objects.values_list("version", flat=True).get(pk=1)
     jobs, told = _jobs(now)
     return Snapshot(
@@ -56,6 +56,7 @@ def take(now: datetime) -> Snapshot:
             uses=_uses(),
             running=occupancy.running(now),
             pools=pools(),
+            pledges=pledges.live(),
         ),
         version,
         told,
@@ -90,6 +91,7 @@ def engine_job(job: Job, *, excluded: frozenset[int] = frozenset()) -> world.Job
         user=str(job.user_id),
         limit_us=occupancy.limit_us(job),
         preemptible=job.priority_class.preemptible,
+        may_preempt=job.priority_class.may_preempt,
     )
 
 
@@ -188,10 +190,17 @@ def _cards() -> dict[int, list[world.Gpu]]:
 
 def pools() -> tuple[world.Pool, ...]:
     """The rules of each pool's queue. One query."""
-    rows = Pool.objects.order_by("id").values_list("id", "strategy", "backfill_depth")
     return tuple(
-        world.Pool(pk, strict=strategy == Pool.Strategy.STRICT_FIFO, depth=depth)
-        for pk, strategy, depth in rows
+        world.Pool(
+            row.pk,
+            strict=row.strategy == Pool.Strategy.STRICT_FIFO,
+            depth=row.backfill_depth,
+            max_victims=row.max_victims,
+            max_evicted_percent=row.max_evicted_percent,
+            cooldown_us=row.eviction_cooldown_s * 1_000_000,
+            max_evictions=row.max_evictions,
+        )
+        for row in Pool.objects.order_by("id")
     )
 
 

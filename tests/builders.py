@@ -36,12 +36,12 @@ def shop() -> Shop:
         team = Team.objects.create(name=name, title=name.title(), parent=lab)
         made.teams[name] = team
         Quota.objects.create(team=team, nominal_milli=16_000, borrowing_limit_milli=0)
-    for name, value, preemptible in (
-        ("low", -100, True),
-        ("normal", 0, False),
-        ("high", 100, False),
+    for name, value, rules in (
+        ("low", -100, {"preemptible": True, "min_runtime_s": 0}),
+        ("normal", 0, {}),
+        ("high", 100, {"may_preempt": True}),
     ):
-        PriorityClass.objects.create(name=name, value=value, preemptible=preemptible)
+        PriorityClass.objects.create(name=name, value=value, **rules)
     for name, team, role in (
         ("alice", "vision", "member"),
         ("carol", "vision", "lead"),

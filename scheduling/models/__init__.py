@@ -1,6 +1,6 @@
 """The tables of scheduling, by theme: tenancy, jobs, claims, reservations, records."""
 
-from .claims import Card, Lease
+from .claims import Card, Lease, Pledge, PledgeCard, PledgePart
 from .jobs import Attempt, ExcludedNode, Job, LogPiece, Part
 from .records import AuditEntry, ControlLease, JobLog, Ledger
 from .reservations import BookingRule, Reservation, ReservationCard
@@ -20,6 +20,9 @@ __all__ = [
     "LogPiece",
     "Member",
     "Part",
+    "Pledge",
+    "PledgeCard",
+    "PledgePart",
     "Pool",
     "PoolNode",
     "PriorityClass",

@@ -97,3 +97,63 @@ class Lease(models.Model):
 
     def __str__(self) -> str:
         return f"{self.card} for {self.part}"
+
+
+class Pledge(models.Model):
+    """Cards promised to a waiting job while those who hold them leave; live until ``ended_at``.
+
+    Only writer: ``scheduling.pledges``. It counts for nobody's use; the engine charges it to its
+    job's team while it lasts.
+    """
+
+    job = models.ForeignKey("scheduling.Job", on_delete=models.PROTECT, related_name="pledges")
+    gpu_model = models.CharField(max_length=96)
+    made_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True)
+    why_ended = models.TextField(blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["job"], condition=Q(ended_at__isnull=True), name="one_live_pledge_per_job"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"pledge {self.pk} to job {self.job_id}"
+
+
+class PledgePart(models.Model):
+    """What a pledge takes of one node, beside its cards."""
+
+    pledge = models.ForeignKey(Pledge, on_delete=models.PROTECT, related_name="parts")
+    node = models.ForeignKey("nodes.Node", on_delete=models.PROTECT, related_name="+")
+    cpus = models.PositiveIntegerField()
+    memory_mib = models.PositiveIntegerField()
+    disk_gib = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["pledge", "node"], name="one_pledged_part_per_node")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.pledge} on {self.node}"
+
+
+class PledgeCard(models.Model):
+    """One card of a pledge. ``ended_at`` is its pledge's, so that the constraint sees it."""
+
+    part = models.ForeignKey(PledgePart, on_delete=models.PROTECT, related_name="cards")
+    card = models.ForeignKey(Card, on_delete=models.PROTECT, related_name="pledges")
+    ended_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["card"], condition=Q(ended_at__isnull=True), name="one_live_pledge_per_card"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.card} for {self.part}"

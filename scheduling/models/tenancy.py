@@ -142,6 +142,18 @@ class Pool(models.Model):
     log_max_mib = models.PositiveIntegerField(default=1024)
     port_first = models.PositiveIntegerField(default=29400)
     port_last = models.PositiveIntegerField(default=31399)
+    max_victims = models.PositiveIntegerField(
+        default=8, help_text="Most running jobs that are stopped for one job at once."
+    )
+    max_evicted_percent = models.PositiveIntegerField(
+        default=800, help_text="Most GPUs that are taken from others, in percent of those asked."
+    )
+    eviction_cooldown_s = models.PositiveIntegerField(
+        default=300, help_text="So long a job is left alone after it was stopped for another."
+    )
+    max_evictions = models.PositiveIntegerField(
+        default=10, help_text="After so many a job is stopped for others no more; 0: no end."
+    )
 
     class Meta:
         ordering = ["name"]

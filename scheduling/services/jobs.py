@@ -9,7 +9,7 @@ from datetime import datetime
 from django.db import transaction
 
 from nodes import hints
-from scheduling import audit, feasibility
+from scheduling import audit, feasibility, pledges
 from scheduling.actors import Actor
 from scheduling.errors import InvalidOrder, WrongState
 from scheduling.models import Job, JobLog, Pool, PriorityClass, Team
@@ -95,6 +95,7 @@ def cancel(actor: Actor, job: Job, *, at: datetime, reason: str = "") -> Job:
             )
         audit.note(actor, "cancel", f"job {job.pk}", at=at, team_id=row.team_id, reason=reason)
         ask_to_stop(actor, row, StopReason.CANCEL, at=at, note=reason or "cancelled")
+        pledges.end([job.pk], "the job was cancelled", at=at)
         hints.cycle_soon(f"job {job.pk} cancelled")
     return row
 
@@ -116,6 +117,8 @@ def _step(actor: Actor, job: Job, event: JobEvent, *, at: datetime, reason: str)
             raise _out_of_place(row, event)
         Job.objects.filter(pk=row.pk).update(eligible_at=None, **FORGOTTEN)
         audit.note(actor, str(event), f"job {job.pk}", at=at, team_id=row.team_id, reason=reason)
+        if event == JobEvent.HOLD:
+            pledges.end([job.pk], "the job was held", at=at)
         hints.cycle_soon(f"job {job.pk} {event}")
     return row
 

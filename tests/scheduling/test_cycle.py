@@ -136,7 +136,7 @@ def test_a_quota_lowered_after_the_snapshot_stops_the_commit(alice, root, shop):
     save_quota(person(root), quota, at=clock.now())
 
     with control.lease() as fence:
-        assert commit.apply(decided.placements, seen=seen, fence=fence, now=clock.now()) == []
+        assert commit.apply(decided, seen=seen, fence=fence, now=clock.now()) == []
 
     job.refresh_from_db()
     assert job.state == "PENDING"
@@ -150,7 +150,7 @@ def test_a_cycle_that_lost_its_lease_commits_nothing(alice):
     decided = plan(seen.world)
     stale = control.Fence(token=-1, last_began_at=None, last_took_ms=0)
 
-    assert commit.apply(decided.placements, seen=seen, fence=stale, now=clock.now()) == []
+    assert commit.apply(decided, seen=seen, fence=stale, now=clock.now()) == []
     assert not Attempt.objects.exists()
 
 
@@ -162,7 +162,7 @@ def test_a_job_cancelled_between_plan_and_commit_takes_no_card(alice):
     jobs.cancel(person(alice), first, at=clock.now())
 
     with control.lease() as fence:
-        placed = commit.apply(decided.placements, seen=seen, fence=fence, now=clock.now())
+        placed = commit.apply(decided, seen=seen, fence=fence, now=clock.now())
 
     assert [Attempt.objects.get(pk=pk).job_id for pk in placed] == [second.pk]
     assert Lease.objects.count() == 1
@@ -174,10 +174,10 @@ def test_what_was_planned_beside_a_job_that_was_cancelled_meanwhile_is_placed(al
     first, second, third = (builders.job(alice) for _ in range(3))
     with control.lease() as fence:
         seen = snapshot.take(clock.now())
-        placements = plan(seen.world).placements
+        decided = plan(seen.world)
         jobs.cancel(person(alice), second, at=clock.now())
 
-        placed = commit.apply(placements, seen=seen, fence=fence, now=clock.now())
+        placed = commit.apply(decided, seen=seen, fence=fence, now=clock.now())
 
     assert set(Attempt.objects.values_list("pk", flat=True)) == set(placed)
     assert {a.job_id for a in Attempt.objects.all()} == {first.pk, third.pk}
@@ -199,7 +199,7 @@ def test_two_cycles_racing_for_one_card_place_one_job(transactional_db, shop):
         fence = control.Fence(token=0, last_began_at=None, last_took_ms=0)
         decided = plan(mine.world)
         barrier.wait()
-        placed.extend(commit.apply(decided.placements, seen=mine, fence=fence, now=clock.now()))
+        placed.extend(commit.apply(decided, seen=mine, fence=fence, now=clock.now()))
         connection.close()
 
     threads = [threading.Thread(target=race, args=(one,)) for one in seen]
@@ -217,13 +217,13 @@ def test_the_snapshot_costs_the_same_queries_whatever_the_size(alice, django_ass
     builders.node("a")
     builders.job(alice)
     now = clock.now()
-    with django_assert_num_queries(11):
+    with django_assert_num_queries(13):
         snapshot.take(now)
     for name in "bcd":
         builders.node(name)
     for _ in range(20):
         builders.job(alice)
-    with django_assert_num_queries(11):
+    with django_assert_num_queries(13):
         snapshot.take(now)
 
 
