@@ -72,9 +72,9 @@ def probe_soon(node_id: int) -> None:
     _after_commit("nodes.probe", [node_id], queue="nodes", expires_s=15)
 
 
-def stop_unknown_soon(node_id: int, run_id: str) -> None:
-    """Ask that a run nobody knows be stopped on its node."""
-    _after_commit("scheduling.stop_unknown", [node_id, run_id], queue="nodes", expires_s=20)
+def unknown_run_soon(node_id: int, run_id: str) -> None:
+    """Ask that a node be asked of a run that nobody knows."""
+    _after_commit("scheduling.meet_unknown", [node_id, run_id], queue="nodes", expires_s=20)
 
 
 def _after_commit(

@@ -16,6 +16,8 @@ from django.utils.cache import patch_cache_control
 from django.utils.http import parse_etags
 from django.utils.safestring import SafeString
 
+from scheduling import freezing
+
 from . import access
 
 PERIOD_S = 5
@@ -64,7 +66,11 @@ def page_or_part(
 def frame(request: HttpRequest) -> dict[str, Any]:
     """What base.html wants; the roles are read once for a request."""
     theme = request.COOKIES.get("theme", "")
-    return {"roles": roles_of(request), "theme": theme if theme in THEMES else ""}
+    return {
+        "roles": roles_of(request),
+        "theme": theme if theme in THEMES else "",
+        "frozen": freezing.current(),
+    }
 
 
 def roles_of(request: HttpRequest) -> access.Roles:

@@ -17,10 +17,10 @@ from django.db import connection
 
 from nodes import hints
 
-from . import evicting, ledger, placing, pledges, predictions
+from . import evicting, freezing, ledger, placing, pledges, predictions
 from .control import Fence
 from .engine.world import Placement, Plan, Pledge, Waiting
-from .models import Ledger
+from .models import Freeze, Job, Ledger
 from .reasons import stored
 from .snapshot import Snapshot, Told
 from .states import JobState
@@ -41,6 +41,8 @@ def apply(decided: Plan, *, seen: Snapshot, fence: Fence, now: datetime) -> list
     for step in _steps(decided, placed, now):
         with ledger.locked():
             current = Ledger.objects.values_list("version", flat=True).get(pk=1)
+            if freezing.current() is not None:
+                return placed
             if current != version + 1 or not fence.renew():
                 log.info("the ledger moved on; what is left is planned again")
                 hints.cycle_soon("the ledger moved on")
@@ -72,6 +74,14 @@ def _steps(decided: Plan, placed: list[int], now: datetime) -> Iterator[Callable
         yield partial(place, batch)
     for one in decided.pledges:
         yield partial(pledge, one)
+
+
+def tell_frozen(frozen: Freeze) -> int:
+    """Everybody who waits does so for the freeze alone. Returns how many did not know."""
+    reason = frozen.reason[:200]
+    told = [{"code": "Frozen", "numbers": {"by": frozen.frozen_by, "why": reason}}]
+    waiting = Job.objects.filter(state=JobState.PENDING).exclude(reasons=told)
+    return waiting.update(reasons=told)
 
 
 def tell(

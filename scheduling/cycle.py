@@ -13,7 +13,7 @@ from django.conf import settings
 from nodes import clock, hints
 from nodes.models import Wake
 
-from . import commit, control, snapshot
+from . import commit, control, freezing, snapshot
 from .cards import sync_cards
 from .engine.plan import plan
 
@@ -49,6 +49,10 @@ def run(fence: control.Fence, *, everybody: bool = True) -> list[int]:
     """
     began = time.monotonic()
     wakes = list(Wake.objects.values_list("pk", flat=True)[:10_000])
+    if (frozen := freezing.current()) is not None:
+        commit.tell_frozen(frozen)
+        Wake.objects.filter(pk__in=wakes).delete()
+        return []
     sync_cards()
     now = clock.now()
     seen = snapshot.take(now)

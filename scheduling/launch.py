@@ -21,7 +21,7 @@ from django.db.models import Prefetch
 from nodes import clock, runs
 from nodes.errors import NodeRefused, NodeUnreachable
 
-from . import refusals, reports
+from . import freezing, refusals, reports
 from .actors import LAUNCH
 from .models import Attempt, Job, Lease, Part
 from .run_orders import build
@@ -68,6 +68,8 @@ def launch(attempt_id: int) -> None:
 
 def launch_all(attempt_ids: Sequence[int]) -> None:
     """Start attempts, each on all its nodes or on none. Safe to call twice and at once."""
+    if freezing.current() is not None:
+        return
     starts = _begin(_load(attempt_ids))
     _go(_write_prepared([one for one in starts if not one.unprepared()]))
     asked = [(one, part) for one in starts for part in one.unprepared()]
@@ -81,7 +83,9 @@ def launch_all(attempt_ids: Sequence[int]) -> None:
 
 
 def stop(attempt_id: int) -> None:
-    """Tell every node of a stopping attempt that still has it. Repeatable."""
+    """Tell every node of a stopping attempt that still has it. Repeatable. Not while frozen."""
+    if freezing.current() is not None:
+        return
     for one in _load([attempt_id]):
         if one.job.state == JobState.STOPPING:
             _stop(one)
@@ -181,6 +185,8 @@ def _note_phases(starts: Sequence[_Start], at: datetime) -> None:
 
 
 def _go(starts: Sequence[_Start]) -> None:
+    if not starts or freezing.current() is not None:
+        return
     going = [
         (one, part)
         for one in starts

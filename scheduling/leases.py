@@ -88,3 +88,15 @@ def quarantine(lease: Lease, *, at: datetime, note: str) -> bool:
     if changed:
         Card.objects.filter(pk=lease.card_id).update(quarantined_at=at, quarantine_note=note)
     return bool(changed)
+
+
+def withhold(uuids: Sequence[str], *, at: datetime, note: str) -> int:
+    """Withhold cards that are free as far as rows tell, for what a node says of them."""
+    cards = Card.objects.filter(gpu__uuid__in=uuids, quarantined_at__isnull=True)
+    return cards.update(quarantined_at=at, quarantine_note=note)
+
+
+def give_back(uuids: Sequence[str], *, note: str) -> int:
+    """Let cards be used again that were withheld with this very note, and for nothing else."""
+    cards = Card.objects.filter(gpu__uuid__in=uuids, quarantine_note=note)
+    return cards.update(quarantined_at=None, quarantine_note="")

@@ -12,7 +12,8 @@ from nodes import clock, hints, liveness, runs
 from nodes.errors import NodeError, NodeRefused, NodeUnreachable
 from nodes.models import Node
 
-from . import finishing, leases, reports
+from . import finishing, leases, reports, strays
+from .actors import COMMAND
 from .models import Lease, Part
 from .part_facts import free_clean_cards
 
@@ -43,6 +44,7 @@ def look(node_id: int) -> None:
     reports.hear(node.pk, said.get("reports") or [], at=at)
     _lost_runs(live, said.get("unknown") or [], asked_at=asked_at, at=at)
     reports.take()
+    strays.look_again(node)
     tidy(node, at=at)
 
 
@@ -144,12 +146,12 @@ def _lost_runs(live: list[Part], unknown: list[str], *, asked_at: datetime, at: 
 
 
 def stop_unknown(node_id: int, run_id: str) -> None:
-    """Stop a run that no row knows: another life of this database started it."""
+    """End a run that no row knows, for an operator who wants that; settle it once it is gone."""
     node = Node.objects.filter(pk=node_id).first()
     if node is None:
         return
     try:
-        runs.stop(node, run_id, grace_s=5, reason="unknown")
+        strays.stop(COMMAND, node, run_id, grace_s=5, reason="asked for", at=clock.now())
         answer = runs.clean(node, run_id, settle=True)
         log.warning("node %s: stopped unknown run %s: %s", node.name, run_id, answer.get("clean"))
     except NodeError as silent:

@@ -13,6 +13,7 @@ from django.db.models import Q, QuerySet
 from nodes import clock, hints
 from nodes.models import Wake
 
+from . import freezing
 from .actors import CLOCK
 from .models import Attempt
 from .states import JobState, StopReason
@@ -27,6 +28,12 @@ def reconcile() -> None:
     """Re-issue what is overdue. Cost: a handful of queries over live attempts."""
     now = clock.now()
     live = Attempt.objects.filter(ended_at__isnull=True)
+    for attempt_id in _ids(live.filter(job__state=JobState.CLEANING, gone_at__lt=now - SOON)):
+        hints.finish_soon(attempt_id)
+    if Wake.objects.filter(made_at__lt=now - SOON).exists():
+        hints.repeat_cycle()
+    if freezing.current() is not None:
+        return
     placed = live.filter(job__state=JobState.PLACED, placed_at__lt=now - SOON)
     starting = live.filter(job__state=JobState.STARTING, began_at__lt=now - SOON)
     hints.launch_soon(_ids(placed))
@@ -34,10 +41,6 @@ def reconcile() -> None:
     hints.launch_soon(_ids(starting))
     for attempt_id in _ids(_to_stop(live, now)):
         hints.stop_soon(attempt_id)
-    for attempt_id in _ids(live.filter(job__state=JobState.CLEANING, gone_at__lt=now - SOON)):
-        hints.finish_soon(attempt_id)
-    if Wake.objects.filter(made_at__lt=now - SOON).exists():
-        hints.repeat_cycle()
 
 
 def _ids(attempts: QuerySet[Attempt]) -> list[int]:

@@ -139,7 +139,7 @@ def _apply_all(batch: Sequence[RunReport], *, at: datetime) -> None:
             found = known.of(report)
             if found is None:
                 log.warning("node %s runs %s, which nobody knows", report.node_id, report.run_id)
-                hints.stop_unknown_soon(report.node_id, report.run_id)
+                hints.unknown_run_soon(report.node_id, report.run_id)
             elif report.seq > found.part.seq:
                 part_facts.apply(*found, report.body, at=at)
         except (OperationalError, InterfaceError):

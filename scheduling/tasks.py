@@ -5,7 +5,7 @@ from django.db import transaction
 
 from nodes import hearing
 
-from . import cycle, finishing, launch, looks, reconcile, reports
+from . import cycle, finishing, launch, looks, reconcile, reports, strays
 
 # Events of the kept connections are stored by the floor that knows what runs mean.
 hearing.listen(reports.heard)
@@ -47,9 +47,9 @@ def run_look(node_id: int) -> None:
     looks.look(node_id)
 
 
-@shared_task(name="scheduling.stop_unknown")
-def stop_unknown(node_id: int, run_id: str) -> None:
-    looks.stop_unknown(node_id, run_id)
+@shared_task(name="scheduling.meet_unknown")
+def meet_unknown(node_id: int, run_id: str) -> None:
+    strays.meet(node_id, run_id)
 
 
 @shared_task(name="scheduling.look_all")

@@ -71,6 +71,7 @@ def blank(paths: RunPaths, state: str, seq: int, boot: Optional[str]) -> Report:
         "oom": False,
         "alive": None,
         "asked_s": None,
+        "holds": (facts.read(paths.order) or {}).get("cards", []),
         "progress": None,
     }
 

@@ -235,6 +235,9 @@ CATALOGUE: dict[str, Callable[[Numbers], str]] = {
     "AwaitingPreemption": awaiting,
     "Backoff": _backoff,
     "Fragmented": _fragmented,
+    "Frozen": lambda n: (
+        f"{n['by']} has stopped all placements: {n['why']}. It goes on when the freeze is lifted."
+    ),
     "HeldAdmin": lambda n: (
         f"Held after {n['attempts']} placements that did not start; its attempts say why. "
         "Release it to try again."

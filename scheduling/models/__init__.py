@@ -2,7 +2,7 @@
 
 from .claims import Card, Lease, Pledge, PledgeCard, PledgePart
 from .jobs import Attempt, ExcludedNode, Job, LogPiece, Part
-from .records import AuditEntry, ControlLease, JobLog, Ledger
+from .records import AuditEntry, ControlLease, Freeze, JobLog, Ledger, UnknownRun
 from .reservations import BookingRule, Reservation, ReservationCard
 from .tenancy import Member, Pool, PoolNode, PriorityClass, Quota, Team
 
@@ -13,6 +13,7 @@ __all__ = [
     "Card",
     "ControlLease",
     "ExcludedNode",
+    "Freeze",
     "Job",
     "JobLog",
     "Lease",
@@ -30,4 +31,5 @@ __all__ = [
     "Reservation",
     "ReservationCard",
     "Team",
+    "UnknownRun",
 ]

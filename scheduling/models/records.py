@@ -67,3 +67,44 @@ class ControlLease(models.Model):
 
     def __str__(self) -> str:
         return f"lease {self.token} of {self.holder}"
+
+
+class Freeze(models.Model):
+    """While a row is not lifted, nothing is placed, evicted, started or signalled."""
+
+    frozen_at = models.DateTimeField()
+    frozen_by = models.CharField(max_length=150)
+    reason = models.TextField()
+    lifted_at = models.DateTimeField(null=True)
+    lifted_by = models.CharField(max_length=150, blank=True)
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(
+                models.Value(1),
+                condition=models.Q(lifted_at__isnull=True),
+                name="one_freeze_at_once",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"freeze since {self.frozen_at} by {self.frozen_by}"
+
+
+class UnknownRun(models.Model):
+    """A live run on a node that no part knows: it occupies its cards until it is gone."""
+
+    node = models.ForeignKey("nodes.Node", on_delete=models.PROTECT, related_name="+")
+    run_id = models.CharField(max_length=64)
+    cards = models.JSONField(default=list, help_text="UUIDs of the cards in its order.")
+    first_heard_at = models.DateTimeField()
+    gone_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["node", "run_id"], name="one_row_per_unknown_run")
+        ]
+
+    def __str__(self) -> str:
+        return f"unknown run {self.run_id} on {self.node_id}"

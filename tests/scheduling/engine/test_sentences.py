@@ -57,6 +57,11 @@ SAID: list[tuple[Reason, str]] = [
         "Needs 4 H100 on one node; the most on one node is 3. 5 are free in all, in pieces.",
     ),
     (
+        reason("Frozen", by="root", why="the switch is being replaced"),
+        "root has stopped all placements: the switch is being replaced. "
+        "It goes on when the freeze is lifted.",
+    ),
+    (
         reason("HeldAdmin", attempts=5),
         "Held after 5 placements that did not start; its attempts say why. "
         "Release it to try again.",
