@@ -21,7 +21,9 @@ LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip file can hold
 MAIN = f"import sys\n\nfrom {PACKAGE}.__main__ import main\n\nsys.exit(main())\n"
 JOB = f"""\
 #!/bin/sh
-# found on a job's PATH; its words are those of `gangway-job` in docs/job-environment.md
+# found on a job's PATH; its words are those of docs/job-contract.md
+# what the whole job is told must not take away this word of it: ignored signals stay so in Python
+trap '' TERM INT HUP USR1 USR2 QUIT
 exec python3 -I "${{0%/*}}/{ZIPAPP}" job "$@"
 """
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 import time
 from pathlib import Path
@@ -17,10 +16,8 @@ from typing import Any, Dict, List, NoReturn, Optional
 from . import facts, progress
 from .files import Fact
 from .paths import RunPaths
-from .protocol import SIGNALS
 
 YES, NO, WRONG = 0, 1, 2
-LEFT_ALONE = [getattr(signal, "SIG" + name) for name in SIGNALS]
 MOST_FILES = 100_000
 COUNT = 1 << 52
 
@@ -35,9 +32,6 @@ class Words(argparse.ArgumentParser):
 
 def main(words: List[str]) -> int:
     """The exit status: 0 yes, 1 no (not asked to stop; the checkpoint does not count), 2 wrong."""
-    for number in LEFT_ALONE:
-        # what the whole job is told must not take away this word of it
-        signal.signal(number, signal.SIG_IGN)
     options = parsed(words)
     folder = os.environ.get("GANGWAY_RUN_DIR", "")
     if not folder:

@@ -14,7 +14,7 @@ from django.core.management import call_command
 from nodes import channel, hearing
 from nodes.demo import nvml
 from nodes.models import Node
-from scheduling import cycle, finishing, launch, looks, reports
+from scheduling import cycle, finishing, launch, ledger_check, looks, reports
 from scheduling.models import Attempt, Job
 from scheduling.states import DONE
 from tests.nodes.machines import NVML, OpenSsh, until
@@ -59,10 +59,14 @@ def nodes(transactional_db, shop, hosts, settings, tmp_path) -> Iterator[dict[st
     settings.GANGWAY_HOME = tmp_path
     hearing.listen(reports.heard)
     yield {name: enrol(name, host, take_over=True) for name, host in hosts.items()}
+    reports.take()
+    differences = ledger_check.of_rows()
     hearing.listen(None)
     for attempt in Attempt.objects.filter(ended_at=None):
         launch.stop(attempt.pk)
     channel.close_all()
+    # whatever the story was: at its end all accounts agree
+    assert [str(found) for found in differences] == []
 
 
 def step() -> None:
