@@ -4,17 +4,21 @@ Owns the pairing of quota and fit; decides no order and words no reasons. Capaci
 shrink inside a cycle, so a request that failed once is not tried again.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
 from .fit import Need, choose, need_of, parts_of, span_of, splits
 from .handover import Handover
+from .hosts import Wanted
 from .lanes import FOREVER
+from .levels import ANYWHERE, Levels, places, stages
 from .never import never
+from .outlook import Outlook, WayOut, could_ever, shortages
 from .pledges import Pledges
 from .quota import UNLIMITED, Amount, Ledger, who_of
-from .shortage import Outlook, could_ever, said, shortages
-from .stock import Shelf, Stock, Wanted
+from .shortage import said
+from .stock import Stock
 from .timeline import Span
 from .windows import Slot, Windows
 from .world import Job, PartPlan, Placement, Reason, World
@@ -27,6 +31,8 @@ class Shape(NamedTuple):
     """
 
     wanted: tuple[Wanted, ...]
+    levels: tuple[str, ...]
+    tp: int
     gpus: int
     nodes: int
     cpus: int | None
@@ -48,6 +54,8 @@ class Cycle:
         self.handover = Handover(world, self.stock, self.ledger)
         self.windows = Windows(self.stock)
         self._pledges = Pledges(world)
+        self.levels = Levels(world, self.stock)
+        self._loose: dict[tuple[Shape, int], bool] = {}
         # The least reach (see TimeLine) at which a shape had no place: more has none either.
         self._failed: dict[Shape, int] = {}
         self._outlooks: dict[tuple[Shape, int], list[Outlook]] = {}
@@ -65,26 +73,24 @@ class Cycle:
         amount = Amount(job.gpus * 1000, cpus, memory_mib)
         self.ledger.charge(job.team, model, amount, who_of(job))
         self._pledges.charge(job, model, amount, self.now_us, self._end_us(job))
-        return Placement(job.id, parts)
+        return Placement(job.id, parts, self.levels.degraded(job, parts))
 
     def waits_for_room(self, job: Job) -> bool:
         """Return whether only room keeps a job from starting: its team may hold it, nodes could."""
         if not self.open(job):
             return False
-        return any(could_ever(self._shelf(job, model), need) for model, need in self._open(job))
+        return any(could_ever(self.stock.shelf(wanted), need) for wanted, need in self._open(job))
 
     def needs(self, job: Job) -> list[tuple[Wanted, Need]]:
-        """Return what each model a job could get would take, those its team may hold if any."""
-        need = need_of(job)
-        models = [(model, need) for model in self.stock.models(job)] if splits(job) else []
-        return [(self.stock.wanted(job, m), need) for m, need in self._open(job) or models]
+        """Return each kind of card a job could get, those its team may hold if any."""
+        return self._open(job) or self.anywhere(job, self.stock.models(job))
 
     def when(self, job: Job, after_us: int = 0) -> Slot | None:
         """Return the first slot on the time line for a job its team may hold, None for never."""
         slots = [
             slot
-            for model, need in self._open(job)
-            if (slot := self.windows.first(self.stock.wanted(job, model), need, after_us))
+            for wanted, need in self._open(job)
+            if (slot := self.windows.first(wanted, need, after_us))
         ]
         return min(slots, default=None)
 
@@ -98,7 +104,7 @@ class Cycle:
         for node, span in self._spans(job, slot):
             self.stock.time.keep(node, slot.start_us, span, job.id)
         end_us = min(slot.start_us + limit_of(job), FOREVER)
-        self._pledges.keep(job, slot.model, asked_of(job), slot.start_us, end_us)
+        self._pledges.keep(job, slot.wanted.model, asked_of(job), slot.start_us, end_us)
 
     def find(self, job: Job) -> tuple[str, tuple[PartPlan, ...]] | None:
         """Return the model and parts of the best place for a job now, taking nothing."""
@@ -146,10 +152,23 @@ class Cycle:
         nearest = min(outlooks, key=lambda look: bool(quotas[look.model]))
         quota = quotas[nearest.model]
         quota += [why for why in self._over_shares(job, nearest) if why not in quota]
-        fit = list(said(job, nearest))
+        fit = list(said(job, nearest, self._way_out(job, models, outlooks, nearest)))
         if not quota and not any(dict(why.numbers).get("kept") for why in fit):
             fit += self._pledges.blocks(job, nearest.model, asked, self._end_us(job))
         return quota, fit
+
+    def _way_out(
+        self, job: Job, models: tuple[str, ...], outlooks: list[Outlook], nearest: Outlook
+    ) -> WayOut | None:
+        """Return what there is to say of the level that a job's cards have to share, if any."""
+        level = self.levels.of(job)[-1]
+        if level == ANYWHERE:
+            return None
+        key = self._shape(job, models), self.stock.time.reach(limit_of(job))
+        if key not in self._loose:
+            self._loose[key] = self.find(replace(job, level="", required=False)) is not None
+        same = [look for look in outlooks if look.model == nearest.model]
+        return WayOut(level, self._loose[key], self.levels.next_us(job), tuple(same))
 
     def _allowed(self, job: Job) -> list[str]:
         """Return the models of which the job's team may have what it asks for."""
@@ -163,13 +182,17 @@ class Cycle:
 
     def _best(self, job: Job, models: list[str]) -> tuple[str, tuple[PartPlan, ...]] | None:
         needs = self._needs(job, models)
-        choices = [
-            choice for model in models if (choice := choose(self.stock, job, model, needs[model]))
-        ]
-        if not choices:
-            return None
-        best = min(choices)
-        return best.model, parts_of(self.stock, job, best, needs[best.model])
+        for gather, kinds in stages(self.stock, job, models, self.levels.of(job)):
+            choices = [
+                choice
+                for wanted in kinds
+                if (choice := choose(self.stock, wanted, needs[wanted.model], gather))
+            ]
+            if choices:
+                best = min(choices)
+                model = best.wanted.model
+                return model, parts_of(self.stock, best, needs[model], job.tp)
+        return None
 
     def _redeemed(self, job: Job) -> tuple[str, tuple[PartPlan, ...]] | None:
         """Return a place for a job with a pledge, on its cards or any others; else keep them.
@@ -195,29 +218,34 @@ class Cycle:
             for model in models
         }
 
-    def _open(self, job: Job) -> list[tuple[str, Need]]:
-        """Return the models that a job's team may have now, each with what a node must give."""
-        asked, need = asked_of(job), need_of(job)
-        return [
-            (model, need)
-            for model in self.stock.models(job)
-            if not self.ledger.blockers(job.team, model, asked, who_of(job))
-        ]
+    def _open(self, job: Job) -> list[tuple[Wanted, Need]]:
+        """Return what a job's team may have now and where, each with what a node must give."""
+        asked = asked_of(job)
+        models = self.stock.models(job)
+        return self.anywhere(
+            job, [m for m in models if not self.ledger.blockers(job.team, m, asked, who_of(job))]
+        )
+
+    def anywhere(self, job: Job, models: Iterable[str]) -> list[tuple[Wanted, Need]]:
+        """Return each model in each place of the widest level that the job takes now."""
+        if not splits(job):
+            return []
+        need, level = need_of(job), self.levels.of(job)[-1]
+        return [(w, need) for model in models for w in places(self.stock, job, model, level)]
 
     def _spans(self, job: Job, slot: Slot) -> list[tuple[int, Span]]:
-        need, wanted = need_of(job), self.stock.wanted(job, slot.model)
-        return [(node, span_of(self.stock.by_id[node], wanted, need)) for node in slot.nodes]
+        hosts = [self.stock.by_id[node] for node in slot.nodes]
+        return [(host.node.id, span_of(host, slot.wanted, need_of(job))) for host in hosts]
 
     def _end_us(self, job: Job) -> int:
         return min(self.now_us + limit_of(job), FOREVER)
-
-    def _shelf(self, job: Job, model: str) -> Shelf:
-        return self.stock.shelf(self.stock.wanted(job, model))
 
     def _shape(self, job: Job, models: list[str] | tuple[str, ...]) -> Shape:
         capped = any(self.ledger.ceiling(job.team, model) != UNLIMITED for model in models)
         return Shape(
             tuple(self.stock.wanted(job, model) for model in models),
+            self.levels.of(job),
+            job.tp,
             job.gpus,
             job.nodes,
             job.cpus,
@@ -233,7 +261,15 @@ class Cycle:
         shape = self._shape(job, models), self.stock.time.reach(limit_of(job))
         if shape not in self._outlooks:
             needs = self._needs(job, models)
-            self._outlooks[shape] = shortages(self.stock, job, needs.items())
+            level = self.levels.of(job)[-1]
+            self._outlooks[shape] = shortages(
+                self.stock,
+                [
+                    (wanted, needs[model])
+                    for model in models
+                    for wanted in places(self.stock, job, model, level)
+                ],
+            )
         return self._outlooks[shape]
 
     def _over_shares(self, job: Job, outlook: Outlook) -> tuple[Reason, ...]:

@@ -5,11 +5,15 @@ left (``Need``). A new hard constraint on a node is one line of ``short`` and of
 preference is a term of ``Choice``'s key.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import compress
 
+from .hosts import Host, Kind, Wanted
+from .islands import picked, whole
 from .lanes import FOREVER
-from .stock import Bucket, Host, Kind, Shelf, Stock, Wanted
+from .sites import rack_of
+from .stock import Bucket, Shelf, Stock
 from .timeline import Span
 from .world import Job, PartPlan
 
@@ -48,17 +52,25 @@ class Need:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Choice:
-    """The nodes found for a job on one model; the smallest of several choices is the best."""
+    """The nodes found for a job on one model; the smallest of several choices is the best.
 
+    ``slack`` is how many more nodes a rack or block had to offer: small ones fill up first.
+    ``nodes`` are sort keys (``Host.where``) in the order of ranks: neighbours are near.
+    """
+
+    racks: int
     leftover: int
+    slack: int
     penalty: int
-    names: tuple[tuple[str, int], ...]
-    model: str
+    nodes: tuple[tuple[str, str, str, int], ...]
+    wanted: Wanted
 
 
 def splits(job: Job) -> bool:
-    """Return whether the job's cards can be divided into equal parts of one card or more."""
-    return job.nodes >= 1 and job.gpus >= job.nodes and job.gpus % job.nodes == 0
+    """Return whether the cards divide into equal parts, and each part into whole TP groups."""
+    if job.nodes < 1 or job.gpus < job.nodes or job.gpus % job.nodes:
+        return False
+    return job.tp <= 1 or job.gpus // job.nodes % job.tp == 0
 
 
 def need_of(job: Job, cpus_left: int | None = None, memory_left_mib: int | None = None) -> Need:
@@ -102,49 +114,67 @@ def tightest(stock: Stock, shelf: Shelf, need: Need) -> list[Host] | None:
     Source: best fit; D. S. Johnson, Near-Optimal Bin Packing Algorithms (MIT, 1973).
     """
     chosen: list[Host] = []
+    for host in fitting(stock, shelf, need):
+        chosen.append(host)
+        if len(chosen) == need.nodes:
+            return chosen
+    return None
+
+
+def fitting(stock: Stock, shelf: Shelf, need: Need) -> Iterator[Host]:
+    """Yield the nodes that have room for a part, the tightest first."""
     promises = stock.time.promises
     for bucket in shelf.buckets[need.gpus :]:
         if not bucket.ranks or not _may_hold(bucket, need):
             continue
-        before = len(chosen)
+        found = False
         for rank in bucket.ranks:
             host = stock.hosts[rank]
             if host.node.id in need.excluded or not _holds(host, need):
                 continue
             if host.node.id not in promises or lasts(stock, host, shelf.wanted, need):
-                chosen.append(host)
-                if len(chosen) == need.nodes:
-                    return chosen
-        if len(chosen) == before:
+                found = True
+                yield host
+        if not found:
             bucket.tighten(stock.hosts)
-    return None
 
 
-def choose(stock: Stock, job: Job, model: str, need: Need) -> Choice | None:
-    """Return the best nodes for a job on cards of one model, comparable with other models'."""
-    shelf = stock.shelf(stock.wanted(job, model))
-    hosts = tightest(stock, shelf, need)
+Gather = Callable[[Stock, Shelf, Need], list[Host] | None]
+
+
+def choose(stock: Stock, wanted: Wanted, need: Need, gather: Gather = tightest) -> Choice | None:
+    """Return the best nodes for a job on one kind of card, comparable with those of other kinds.
+
+    ``gather`` chooses among the nodes of one shelf.
+    """
+    shelf = stock.shelf(wanted)
+    roomy = sum(len(bucket.ranks) for bucket in shelf.buckets[need.gpus :])
+    if roomy < need.nodes:
+        return None
+    hosts = gather(stock, shelf, need)
     if hosts is None:
         return None
     return Choice(
+        racks=len({rack_of(host.node) for host in hosts}),
         leftover=sum(shelf.counts[host.rank] - need.gpus for host in hosts),
+        slack=roomy - need.nodes if wanted.place else 0,
         penalty=sum(host.node.penalty for host in hosts),
-        names=tuple(sorted((host.node.name, host.node.id) for host in hosts)),
-        model=model,
+        nodes=tuple(sorted(host.where for host in hosts)),
+        wanted=wanted,
     )
 
 
-def parts_of(stock: Stock, job: Job, choice: Choice, need: Need) -> tuple[PartPlan, ...]:
-    """Return the parts of a choice in rank order (by node name), with the cards named.
+def parts_of(stock: Stock, choice: Choice, need: Need, tp: int) -> tuple[PartPlan, ...]:
+    """Return the parts of a choice in rank order (block, rack, node name), with the cards named.
 
+    On a node the fewest islands are used, and of them the tightest; groups of ``tp`` stay on one.
     Cards of least memory that suffices go first, then by index: large ones stay for who needs them.
     """
-    wanted = stock.wanted(job, choice.model)
-    hosts = [stock.by_id[node] for _, node in choice.names]
+    hosts = [stock.by_id[node] for *_, node in choice.nodes]
     return tuple(
         PartPlan(
             node=host.node.id,
-            gpus=_cards_of(stock, host, wanted, need),
+            gpus=_cards_of(stock, host, choice.wanted, need, tp),
             cpus=need.cpus_on(host),
             memory_mib=need.memory_on(host),
             disk_gib=need.disk_gib,
@@ -165,18 +195,23 @@ def span_of(host: Host, wanted: Wanted, need: Need) -> Span:
         need.limit_us,
         need.booking,
         need.keeper,
+        wanted.capability,
+        wanted.island,
     )
 
 
 def lasts(stock: Stock, host: Host, wanted: Wanted, need: Need) -> bool:
     """Return whether a part that starts now ends before every promise on what it would use."""
-    return bool(stock.time.cards_now(host.node.id, span_of(host, wanted, need)))
+    cards = stock.time.cards_now(host.node.id, span_of(host, wanted, need))
+    return bool(cards) and whole(cards, wanted.unit) >= need.gpus
 
 
-def _cards_of(stock: Stock, host: Host, wanted: Wanted, need: Need) -> tuple[int, ...]:
+def _cards_of(stock: Stock, host: Host, wanted: Wanted, need: Need, tp: int) -> tuple[int, ...]:
     if host.node.id in stock.time.promises:
-        return stock.time.cards_now(host.node.id, span_of(host, wanted, need))
-    return tuple(sorted(gpu.id for gpu in host.cards(wanted)[: need.gpus]))
+        cards = stock.time.cards_now(host.node.id, span_of(host, wanted, need))
+    else:
+        cards = host.cards(wanted)
+    return tuple(sorted(gpu.id for gpu in picked(cards, need.gpus, tp)))
 
 
 def _part(total: int | None, nodes: int) -> int | None:

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from .cycle import Cycle
 from .fit import Need
 from .heads import Heads
+from .hosts import Wanted
 from .lanes import FOREVER
 from .skyline import Skyline
-from .stock import Wanted
 from .world import Job
 
 # Codes of those who wait for what others of their teams hold.
@@ -45,8 +45,8 @@ class Forecast:
         self._strict_us: dict[int, int] = defaultdict(int)
         self._base = Skyline(cycle.stock)
         for job in jobs:
-            for model in cycle.stock.models(job):
-                self._base.look(cycle.stock.wanted(job, model))
+            for wanted, _ in cycle.anywhere(job, cycle.stock.models(job)):
+                self._base.look(wanted)
 
     def of(self, job: Job, codes: set[str]) -> Start:
         """Return when a job starts that waits for reasons of these codes."""

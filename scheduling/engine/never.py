@@ -9,7 +9,10 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from .fit import Need, splits
-from .stock import Kind, Stock
+from .hosts import Kind
+from .levels import holds, places
+from .outlook import could_hold
+from .stock import Stock
 from .world import Job, Reason, reason
 
 
@@ -34,7 +37,7 @@ def never(stock: Stock, job: Job, needs: Iterable[tuple[str, Need]]) -> Reason |
     nodes have, ``asked`` of it and the ``largest`` that they have. Cost: O(kinds of nodes).
     """
     if not splits(job):
-        return reason("NeverFits", what="split", asked=job.gpus, nodes=job.nodes)
+        return _uneven(stock, job)
     found: list[tuple[int, int, str, Reason]] = []
     for model, need in needs:
         stage, largest, why = _first_lack(stock, job, model, need)
@@ -53,13 +56,17 @@ def _first_lack(stock: Stock, job: Job, model: str, need: Need) -> tuple[int, in
         return 0, 0, reason("NeverFits", what="model", asked=model, models=models)
     if sizes[-1] < job.gpu_memory_mib:
         return 1, sizes[-1], _lack(model, "card_memory", job.gpu_memory_mib, sizes[-1])
+    newest = stock.capability_of(job.pool, model)
+    if newest < job.capability:
+        return 1, newest, _lack(model, "capability", job.capability, newest)
     census = stock.shelf(stock.wanted(job, model)).census
     if not census:
         labels = ", ".join(f"{key}={value}" for key, value in sorted(job.labels))
         return 2, 0, reason("NeverFits", what="labels", asked=labels, model=model)
     if census.total() < need.nodes:
         return 3, census.total(), _lack(model, "nodes", need.nodes, census.total())
-    return _narrow(census, job, model, need)
+    why = _narrow(census, job, model, need)
+    return why if why[2] else _apart(stock, job, model, need)
 
 
 def _narrow(
@@ -72,10 +79,36 @@ def _narrow(
         if left.total() < need.nodes:
             most = _most_on(census, step, need.nodes)
             asked = max(step.asks(need, kind) for kind in census)
+            if step.what == "gpus" and job.tp > most:
+                return stage, most, _lack(model, "tp", job.tp, most)
             spread = _spread(whole, job, need) if step.what == "gpus" else 0
             return stage, most, _lack(model, step.what, asked, most, need.nodes, spread)
         census = left
     return len(_STEPS) + 4, 0, None
+
+
+def _apart(stock: Stock, job: Job, model: str, need: Need) -> tuple[int, int, Reason | None]:
+    """Say when no place of a level that a job requires could hold it; the most nodes one has."""
+    stage = len(_STEPS) + 4
+    if not job.required or holds(stock, job, job.level):
+        return stage + 1, 0, None
+    if job.level in ("island", "node") and job.nodes > 1:
+        return stage, 0, _lack(model, "level_nodes", job.nodes, 1, level=job.level)
+    kinds = [stock.shelf(wanted).census for wanted in places(stock, job, model, job.level)]
+    if job.level == "island":
+        most = max((kind.cards for census in kinds for kind in census), default=0)
+        return stage, most, _lack(model, "level", need.gpus, most, level=job.level)
+    most = max((sum(n for k, n in c.items() if could_hold(k, need)) for c in kinds), default=0)
+    return stage, most, _lack(model, "level", need.nodes, most, need.nodes, level=job.level)
+
+
+def _uneven(stock: Stock, job: Job) -> Reason:
+    """Say why the cards do not divide; for TP groups, the largest that would do."""
+    if job.nodes < 1 or job.gpus < job.nodes or job.gpus % job.nodes:
+        return reason("NeverFits", what="split", asked=job.gpus, nodes=job.nodes)
+    per_node = job.gpus // job.nodes
+    largest = max(size for size in range(1, per_node + 1) if per_node % size == 0 and size < job.tp)
+    return reason("NeverFits", what="groups", asked=job.tp, per_node=per_node, largest=largest)
 
 
 def _most_on(census: Counter[Kind], step: _Step, nodes: int) -> int:
@@ -91,14 +124,23 @@ def _spread(census: Counter[Kind], job: Job, need: Need) -> int:
     """Return the fewest nodes over which the cards could be spread evenly; 0 when none would do."""
     for nodes in range(need.nodes + 1, min(job.gpus, census.total()) + 1):
         per_node, rest = divmod(job.gpus, nodes)
-        if rest == 0 and sum(n for kind, n in census.items() if kind.cards >= per_node) >= nodes:
+        if rest or per_node % job.tp:
+            continue
+        if sum(n for kind, n in census.items() if kind.cards >= per_node) >= nodes:
             return nodes
     return 0
 
 
 def _lack(
-    model: str, what: str, asked: int, largest: int, nodes: int = 1, spread: int = 0
+    model: str,
+    what: str,
+    asked: int,
+    largest: int,
+    nodes: int = 1,
+    spread: int = 0,
+    level: str = "",
 ) -> Reason:
+    more = {"level": level} if level else {}
     return reason(
         "NeverFits",
         what=what,
@@ -107,4 +149,5 @@ def _lack(
         largest=largest,
         nodes=nodes,
         spread=spread,
+        **more,
     )

@@ -7,6 +7,7 @@ row of the table in ``docs/placement.md``; a test compares the two.
 
 from collections.abc import Callable
 
+from .nearness import no_group, no_groups, no_level, together, too_many_nodes
 from .phrases import Numbers, awaiting, booked, maintained, priority, too_wide
 from .world import Reason
 
@@ -199,6 +200,14 @@ _NEVER: dict[str, Callable[[Numbers], str]] = {
         f"{_gib(n['largest'])}. Ask for that or less."
     ),
     "labels": lambda n: f"No node with {_cards(n)} is labelled {n['asked']}. Ask for other labels.",
+    "capability": lambda n: (
+        f"No {_card(n)} has compute capability {_version(n['asked'])}; the highest is "
+        f"{_version(n['largest'])}. Ask for that or less."
+    ),
+    "groups": no_groups,
+    "level": no_level,
+    "level_nodes": too_many_nodes,
+    "tp": no_group,
     "nodes": lambda n: (
         f"Needs {n['asked']} nodes; {_are(n['largest'], 'has', 'have')} such cards. "
         "Ask for fewer nodes."
@@ -213,6 +222,10 @@ _NEVER: dict[str, Callable[[Numbers], str]] = {
 
 def _amount(n: Numbers, name: str) -> str:
     return _gib(n[name]) if n["what"] == "memory" else str(n[name])
+
+
+def _version(capability: int | str) -> str:
+    return f"{int(capability) // 10}.{int(capability) % 10}"
 
 
 def _gib(mib: int | str) -> str:
@@ -258,5 +271,6 @@ CATALOGUE: dict[str, Callable[[Numbers], str]] = {
     "QuotaNominal": _quota_nominal,
     "Reservation": booked,
     "Resources": _resources,
+    "Topology": together,
     "UserLimit": _user_limit,
 }

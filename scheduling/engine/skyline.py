@@ -11,8 +11,10 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from .fit import Need
+from .hosts import Host, Wanted
 from .lanes import FOREVER
-from .stock import Host, Stock, Wanted
+from .stock import Stock
+from .timeline import TimeLine
 
 
 class _Free(NamedTuple):
@@ -98,7 +100,7 @@ class Skyline:
 
     def _cards(self, host: Host, wanted: Wanted) -> list[tuple[int, int]]:
         """Return from when each card that would do is free for good, with its bit, in order."""
-        mask = self._stock.time.mask(host.node.id, wanted.model, wanted.memory_mib)
+        mask = _mask(self._stock.time, host, wanted)
         return sorted((at, bit) for bit, at in enumerate(self._lasts(host)) if mask >> bit & 1)
 
     def look(self, wanted: Wanted) -> None:
@@ -113,8 +115,8 @@ class Skyline:
 
     def _first_of(self, host: Host, wanted: Wanted) -> list[int]:
         """Return when each card that would do is free for the first time, ascending."""
-        time, node = self._stock.time, host.node.id
-        mask, lane = time.mask(node, wanted.model, wanted.memory_mib), time.before_kept(node)
+        time = self._stock.time
+        mask, lane = _mask(time, host, wanted), time.before_kept(host.node.id)
         found: list[int] = []
         for at, free in zip(lane.times, lane.masks, strict=True):
             new = mask & free
@@ -134,6 +136,11 @@ class Skyline:
                         last[bit] = end
             self._last[host.rank] = last
         return self._last[host.rank]
+
+
+def _mask(time: TimeLine, host: Host, wanted: Wanted) -> int:
+    _, model, memory_mib, _, capability, island, _, _ = wanted
+    return time.mask(host.node.id, model, memory_mib, capability, island)
 
 
 def _shares(host: Host, need: Need) -> int:

@@ -9,94 +9,15 @@ of ``Host``, ``Kind`` and ``Bucket``.
 from bisect import bisect_left, insort
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from .hosts import Host, Wanted, make_of
 from .lanes import FOREVER
+from .sites import Sites
 from .timeline import TimeLine
-from .world import Gpu, Job, Labels, Node, PartPlan, World
+from .world import Job, Node, PartPlan, World
 
 # More than any machine has: the memory of a card that does not exist, a share that costs nothing.
 MANY = 1 << 62
-
-
-class Wanted(NamedTuple):
-    """The kind of card and node a request asks for: the key of a shelf."""
-
-    pool: int
-    model: str
-    memory_mib: int
-    labels: Labels
-
-
-class Kind(NamedTuple):
-    """What a node has in all, as a shelf sees it; many nodes are of one kind."""
-
-    cards: int
-    cpus: int
-    memory_mib: int
-    disk_gib: int
-    share_cpus: int
-    share_memory_mib: int
-
-
-class Host:
-    """One node in a cycle: its free cards by (model, memory), and its free CPU, RAM and disk."""
-
-    __slots__ = (
-        "cpus",
-        "disk_gib",
-        "free",
-        "memory_mib",
-        "node",
-        "rank",
-        "share_cpus",
-        "share_memory_mib",
-    )
-
-    def __init__(self, rank: int, node: Node) -> None:
-        self.rank = rank
-        self.node = node
-        self.cpus = node.cpus_free
-        self.memory_mib = node.memory_free_mib
-        self.disk_gib = node.disk_free_gib
-        self.share_cpus = node.cpus // max(1, len(node.gpus))
-        self.share_memory_mib = node.memory_mib // max(1, len(node.gpus))
-        self.free: dict[tuple[str, int], list[Gpu]] = defaultdict(list)
-        for gpu in sorted(node.gpus, key=lambda gpu: (gpu.index, gpu.id)):
-            if gpu.free:
-                self.free[gpu.model, gpu.memory_mib].append(gpu)
-
-    def cards(self, wanted: Wanted) -> list[Gpu]:
-        """Return the free cards a request could use, those of least memory first."""
-        return [
-            gpu
-            for model, memory_mib in sorted(self.free)
-            if model == wanted.model and memory_mib >= wanted.memory_mib
-            for gpu in self.free[model, memory_mib]
-        ]
-
-    def count(self, wanted: Wanted) -> int:
-        """Return how many free cards a request could use."""
-        return sum(
-            len(gpus)
-            for (model, memory_mib), gpus in self.free.items()
-            if model == wanted.model and memory_mib >= wanted.memory_mib
-        )
-
-    def kind(self, wanted: Wanted) -> Kind:
-        """Return what the node could offer such a request if nothing ran on it."""
-        node = self.node
-        cards = sum(
-            gpu.model == wanted.model and gpu.memory_mib >= wanted.memory_mib for gpu in node.gpus
-        )
-        return Kind(
-            cards,
-            node.cpus,
-            node.memory_mib,
-            node.disk_gib,
-            self.share_cpus,
-            self.share_memory_mib,
-        )
 
 
 class Bucket:
@@ -206,10 +127,14 @@ class Stock:
         self.time = TimeLine(world)
         self._shelves: dict[Wanted, Shelf] = {}
         self._standing: dict[int, list[Shelf]] = defaultdict(list)
+        self.sites = Sites(world.nodes)
+        self._capabilities: dict[tuple[int, str], int] = {}
         sizes: dict[int, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
         for node in nodes:
             for gpu in node.gpus:
                 sizes[node.pool][gpu.model].add(gpu.memory_mib)
+                newest = self._capabilities.get((node.pool, gpu.model), 0)
+                self._capabilities[node.pool, gpu.model] = max(newest, gpu.capability)
         self._sizes = {
             pool: {model: sorted(found) for model, found in sorted(models.items())}
             for pool, models in sizes.items()
@@ -231,6 +156,10 @@ class Stock:
         """Return the memory sizes (MiB) of a pool's cards of one model, ascending."""
         return self._sizes.get(pool, {}).get(model, [])
 
+    def capability_of(self, pool: int, model: str) -> int:
+        """Return the greatest compute capability of a pool's cards of one model, 0 for none."""
+        return self._capabilities.get((pool, model), 0)
+
     def wanted(self, job: Job, model: str) -> Wanted:
         """Return the shelf key of a job on one model.
 
@@ -240,7 +169,8 @@ class Stock:
         sizes = self.sizes_of(job.pool, model)
         at = bisect_left(sizes, job.gpu_memory_mib)
         memory_mib = sizes[at] if at < len(sizes) else MANY
-        return Wanted(job.pool, model, memory_mib, tuple(sorted(set(job.labels))))
+        labels = tuple(sorted(set(job.labels)))
+        return Wanted(job.pool, model, memory_mib, labels, job.capability)
 
     def shelf(self, wanted: Wanted) -> Shelf:
         """Return the shelf for a wish, built when first asked. Cost then: O(cards)."""
@@ -274,7 +204,7 @@ class Stock:
         back = set(part.gpus)
         for gpu in host.node.gpus:
             if gpu.id in back:
-                insort(host.free[gpu.model, gpu.memory_mib], gpu, key=lambda g: (g.index, g.id))
+                insort(host.free[make_of(gpu)], gpu, key=lambda g: (g.index, g.id))
         host.cpus += part.cpus
         host.memory_mib += part.memory_mib
         host.disk_gib += part.disk_gib
@@ -283,7 +213,11 @@ class Stock:
 
     def _in_reach(self, wanted: Wanted) -> Iterator[Host]:
         labels = set(wanted.labels)
-        for host in self.hosts:
+        hosts = self.hosts
+        if wanted.place:
+            ids = self.sites.nodes(wanted.pool, wanted.place)
+            hosts = sorted((self.by_id[id] for id in ids), key=lambda host: host.rank)
+        for host in hosts:
             if host.node.pool == wanted.pool and labels <= set(host.node.labels):
                 yield host
 

@@ -41,6 +41,8 @@ class Span(NamedTuple):
     limit_us: int
     booking: int = 0
     keeper: int = 0
+    capability: int = 0
+    island: int = -1
 
 
 class TimeLine:
@@ -52,7 +54,7 @@ class TimeLine:
         self._starts: list[int] = []
         self._nodes = {node.id: node for node in world.nodes}
         self._cards: dict[int, tuple[Gpu, ...]] = {}
-        self._masks: dict[tuple[int, str, int], int] = {}
+        self._masks: dict[tuple[int, str, int, int, int], int] = {}
         self._lanes: dict[int, dict[int, Lane]] = {}
         self._claims: dict[int, list[Claim]] = defaultdict(list)
         self._running: dict[int, list[Running]] = defaultdict(list)
@@ -83,16 +85,16 @@ class TimeLine:
 
     def ask(self, node: int, span: Span) -> Ask:
         """Return a span in terms of the node's lane."""
-        mask = self.mask(node, span.model, span.card_memory_mib)
+        mask = self._mask_for(node, span)
         return Ask(mask, span.gpus, span.cpus, span.memory_mib, span.disk_gib, span.limit_us)
 
-    def cards_now(self, node: int, span: Span) -> tuple[int, ...]:
-        """Return the card ids for a start now that runs into no promise; empty when none would.
+    def cards_now(self, node: int, span: Span) -> list[Gpu]:
+        """Return all cards for a start now that runs into no promise; none when too few would.
 
-        Of the cards that would do, those of least memory, then of lowest index.
+        Those of least memory come first, then those of lowest index.
         """
         mask = self.lane(node, span.booking).free_for(self.ask(node, span), self.now_us)
-        return self.ids(node, lowest(mask, span.gpus))
+        return [gpu for bit, gpu in enumerate(self.cards(node)) if mask >> bit & 1]
 
     def take(self, part: PartPlan, limit_us: int) -> None:
         """Count a part that starts now. Cost: O(segments) once the node's lane is built."""
@@ -151,7 +153,7 @@ class TimeLine:
 
     def unpromised(self, node: int, span: Span) -> int:
         """Return the cards of a node that would do and are nobody's while a start now lasts."""
-        mask = self.mask(node, span.model, span.card_memory_mib)
+        mask = self._mask_for(node, span)
         for promise in self.in_the_way(node, span):
             mask &= ~promise.mask
         return mask
@@ -175,20 +177,23 @@ class TimeLine:
             self._cards[node] = tuple(sorted(gpus, key=lambda g: (g.memory_mib, g.index, g.id)))
         return self._cards[node]
 
-    def mask(self, node: int, model: str, memory_mib: int) -> int:
-        """Return the cards of a node that are of a model and have the memory."""
-        key = node, model, memory_mib
+    def _mask_for(self, node: int, span: Span) -> int:
+        return self.mask(node, span.model, span.card_memory_mib, span.capability, span.island)
+
+    def mask(
+        self, node: int, model: str, memory_mib: int, capability: int = 0, island: int = -1
+    ) -> int:
+        """Return the cards of a node that are of a kind; ``island`` -1 is any."""
+        key = node, model, memory_mib, capability, island
         if key not in self._masks:
             self._masks[key] = sum(
                 1 << bit
                 for bit, gpu in enumerate(self.cards(node))
-                if gpu.model == model and gpu.memory_mib >= memory_mib
+                if (gpu.model, island) in ((model, -1), (model, gpu.island))
+                and gpu.memory_mib >= memory_mib
+                and gpu.capability >= capability
             )
         return self._masks[key]
-
-    def ids(self, node: int, mask: int) -> tuple[int, ...]:
-        """Return the ids of the cards of a mask, ascending."""
-        return tuple(sorted(g.id for bit, g in enumerate(self.cards(node)) if mask >> bit & 1))
 
     def _built(self, node: int, booking: int) -> Lane:
         claims = self._claims[node]

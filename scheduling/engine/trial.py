@@ -58,8 +58,10 @@ class Trial:
         host = self._cycle.stock.by_id[node]
         return sum(
             len(gpus)
-            for (model, memory_mib), gpus in host.free.items()
-            if self.job.gpu_model in ("", model) and memory_mib >= self.job.gpu_memory_mib
+            for make, gpus in host.free.items()
+            if self.job.gpu_model in ("", make.model)
+            and make.memory_mib >= self.job.gpu_memory_mib
+            and make.capability >= self.job.capability
         )
 
     def _part(self, claim: Running) -> PartPlan:

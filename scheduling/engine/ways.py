@@ -97,10 +97,16 @@ def _other_pools(turns: Turns, job: Job) -> Iterator[Way]:
             yield Way("pool", pool)
 
 
+def _anywhere(turns: Turns, job: Job) -> Iterator[Way]:
+    if job.level and turns.could(replace(job, level="", required=False)):
+        yield Way("topology", "")
+
+
 _WAYS: tuple[Callable[[Turns, Job], Iterator[Way]], ...] = (
     _fewer_cards,
     _less_time,
     _other_models,
     _more_nodes,
     _other_pools,
+    _anywhere,
 )

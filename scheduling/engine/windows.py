@@ -8,15 +8,16 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from .fit import Need, span_of
+from .hosts import Host, Wanted
 from .lanes import Ask, Lane
-from .stock import Host, Stock, Wanted
+from .stock import Stock
 
 
 class Slot(NamedTuple):
     """A place in time: the nodes (ids, in rank order) that can hold the parts from ``start_us``."""
 
     start_us: int
-    model: str
+    wanted: Wanted
     nodes: tuple[int, ...]
 
 
@@ -131,5 +132,5 @@ class _Search:
 
     def _slot(self, start_us: int, ranks: list[int]) -> Slot:
         hosts: list[Host] = [self._stock.hosts[rank] for rank in ranks]
-        names = sorted((host.node.name, host.node.id) for host in hosts)
-        return Slot(start_us, self._wanted.model, tuple(id for _, id in names))
+        ids = tuple(id for *_, id in sorted(host.where for host in hosts))
+        return Slot(start_us, self._wanted, ids)

@@ -1,4 +1,4 @@
-"""The nouns of a decision: what goes into a cycle (``World``) and what comes out (``Plan``).
+"""The nouns of a decision: what goes into a cycle (``World``); decided.py has what comes out.
 
 Owns frozen values only: no rule lives here. Times are microseconds since the epoch (UTC), memory
 is MiB, disk is GiB, shares of GPUs are milli-GPU, ids are database ids; nothing is a float. A new
@@ -6,6 +6,34 @@ fact about a node, card or job is a field with a default at the end of its class
 """
 
 from dataclasses import dataclass
+
+from .decided import (
+    Eviction as Eviction,
+)
+from .decided import (
+    Fallen as Fallen,
+)
+from .decided import (
+    PartPlan as PartPlan,
+)
+from .decided import (
+    Placement as Placement,
+)
+from .decided import (
+    Plan as Plan,
+)
+from .decided import (
+    Pledge as Pledge,
+)
+from .decided import (
+    Reason as Reason,
+)
+from .decided import (
+    Waiting as Waiting,
+)
+from .decided import (
+    reason as reason,
+)
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -15,7 +43,8 @@ class Gpu:
     """One card. ``free``: healthy, held by nobody, in nobody's foreign use.
 
     ``why_not`` names what keeps a card from being free: held, failed, degraded, foreign,
-    quarantined or releasing.
+    quarantined or releasing. ``memory_mib`` is what a job may use of it. Cards of one ``island``
+    of their node reach each other fastest. ``capability`` is ten times CUDA's: 90 for 9.0.
     """
 
     id: int
@@ -25,11 +54,16 @@ class Gpu:
     memory_mib: int
     free: bool
     why_not: str = ""
+    island: int = 0
+    capability: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One machine: its totals and what is free of them. A larger ``penalty`` is placed later."""
+    """One machine: its totals and what is free of them. A larger ``penalty`` is placed later.
+
+    ``rack`` and ``block`` name its place; empty is unknown, which is near to nothing.
+    """
 
     id: int
     name: str
@@ -45,6 +79,8 @@ class Node:
     accepts_work: bool = True
     why_not: str = ""
     penalty: int = 0
+    rack: str = ""
+    block: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +133,9 @@ class Job:
     ``cpus`` and ``memory_mib`` are totals, divided evenly and rounded up; None takes of each node
     its share per card. ``disk_gib`` is asked of every node. ``excluded`` are node ids left out.
     ``limit_us`` is how long it holds its cards at most, from its placement until they are clean;
-    None: no limit. ``booking`` is the one it runs in, 0 for none.
+    None: no limit. ``booking`` is the one it runs in, 0 for none. ``level`` is how near its cards
+    are to lie: island, node, rack, block or "" for anywhere; ``required``: nothing wider will do.
+    ``tp`` cards in a row of ranks are one tensor-parallel group.
     """
 
     id: int
@@ -120,6 +158,10 @@ class Job:
     preemptible: bool = False
     booking: int = 0
     may_preempt: bool = False
+    level: str = ""
+    required: bool = False
+    tp: int = 1
+    capability: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +221,7 @@ class Pool:
     on the time line, from the first of the queue; 0 for none, -1 for all. The rest bounds
     evictions: how many jobs at once for one, how many GPUs in percent of those asked for, how
     long a job is spared after one, and after how many it is spared for good (0: never).
+    ``climb_us``: after so long a job takes one level more than the one it prefers.
     """
 
     id: int
@@ -188,26 +231,7 @@ class Pool:
     max_evicted_percent: int = 800
     cooldown_us: int = 300_000_000
     max_evictions: int = 10
-
-
-@dataclass(frozen=True, slots=True)
-class PartPlan:
-    """What one node gives to a job; ``gpus`` are card ids in ascending order."""
-
-    node: int
-    gpus: tuple[int, ...]
-    cpus: int
-    memory_mib: int
-    disk_gib: int
-
-
-@dataclass(frozen=True, slots=True)
-class Pledge:
-    """Cards of one model promised to a waiting job while those who hold them leave."""
-
-    job: int
-    model: str
-    parts: tuple[PartPlan, ...]
+    climb_us: int = 120_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,74 +248,3 @@ class World:
     bookings: tuple[Booking, ...] = ()
     pools: tuple[Pool, ...] = ()
     pledges: tuple[Pledge, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """A job that starts, with its parts in rank order."""
-
-    job: int
-    parts: tuple[PartPlan, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why a job waits: a code of ``docs/placement.md`` and its numbers, sorted by name."""
-
-    code: str
-    numbers: tuple[tuple[str, int | str], ...] = ()
-
-
-def reason(code: str, **numbers: int | str) -> Reason:
-    """Build a Reason; its numbers are sorted, so equal facts are equal values."""
-    return Reason(code, tuple(sorted(numbers.items())))
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A job that does not start: its place among its pool's waiting jobs, and every blocker.
-
-    ``from_us``: not before, by the limits that are declared; ``by_us``: by then as the queue
-    stands, if all take their whole limit; None where nobody can tell, and ``unsure`` says why:
-    unknown (no limit tells when what it needs comes free), quota or never.
-    """
-
-    job: int
-    position: int
-    reasons: tuple[Reason, ...]
-    from_us: int | None = None
-    by_us: int | None = None
-    unsure: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Eviction:
-    """An attempt that has to leave so that job ``by`` can start; ``cost_us`` is GPU-time lost."""
-
-    job: int
-    attempt: int
-    by: int
-    why: str
-    cost_us: int
-
-
-@dataclass(frozen=True, slots=True)
-class Fallen:
-    """A pledge that ends without a start, and why in words."""
-
-    job: int
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What one cycle decided: who starts where, who waits and why, both in queue order.
-
-    ``pledges`` are the new ones, each with its ``evictions`` if it needs any; ``fallen`` end.
-    """
-
-    placements: tuple[Placement, ...]
-    waiting: tuple[Waiting, ...]
-    evictions: tuple[Eviction, ...] = ()
-    pledges: tuple[Pledge, ...] = ()
-    fallen: tuple[Fallen, ...] = ()

@@ -138,6 +138,22 @@ SAID: list[tuple[Reason, str]] = [
     ),
     (
         reason(
+            "Topology",
+            level="rack",
+            model="H100",
+            asked=16,
+            nodes=2,
+            per_node=8,
+            most=12,
+            roomy=1,
+            loose=1,
+            next_s=0,
+        ),
+        "Needs 16 H100 in one rack; at most 12 are free in one. "
+        "Without that level it would start now.",
+    ),
+    (
+        reason(
             "UserLimit",
             team="vision",
             team_id=1,
