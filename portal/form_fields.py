@@ -97,13 +97,19 @@ GROUPS = (
             Field("time_limit", "Time limit", wide=4, placeholder="24h",
                   hint="90s, 45m, 48h, 2d12h."),
             Field("priority", "Priority", "select", 4, default="normal"),
+            Field("interval_s", "Saves by itself every", wide=4, placeholder="10m",
+                  hint="Says what making way would cost."),
             Field("grace_s", "Seconds to save when stopped", "number", 4, placeholder="60",
                   hint="Between the signal and the kill."),
             Field("signal", "Signal that asks it to stop", "select", 4, default="TERM",
                   choices=tuple((name, f"SIG{name}") for name in SIGNALS)),
+            Field("signal_to", "Who gets the signal", "select", 4, default="group",
+                  choices=(("group", "every process"), ("rank0", "rank 0 alone"))),
             Field(
-                "requeue", "Try again when a placement does not start", "check", 8, default="on",
-                hint="A busy card, a full disk, a silent node. Else it ends as failed.",
+                "requeue", "Run it again when it had to leave or did not start", "check", 12,
+                default="on",
+                hint="For somebody more urgent, a sick card, a busy node; and after a crash, from "
+                "its last complete checkpoint. Else it ends.",
             ),
         ),
     ),
@@ -130,5 +136,7 @@ GROUPS = (
 )  # fmt: skip
 NAMES = tuple(field.name for group in GROUPS for field in group.fields)
 # Fields of the form that are one field of the order.
-CHECKPOINT = {"signal": "signal", "grace_s": "grace_s"}
+CHECKPOINT = {
+    "signal": "signal", "signal_to": "to", "grace_s": "grace_s", "interval_s": "interval_s",
+}  # fmt: skip
 NUMBERS = frozenset(one.name for group in GROUPS for one in group.fields if one.kind == "number")

@@ -134,6 +134,8 @@ def copied(job: Job, choices: Mapping[str, Choices], changes: Mapping[str, str])
         "priority": job.priority_class.name,
         "grace_s": str(job.grace_s),
         "signal": job.stop_signal,
+        "signal_to": job.signal_to,
+        "interval_s": _short(job.checkpoint_interval_s) if job.checkpoint_interval_s else "",
         "requeue": "on" if job.requeue else "",
         "env": _lines(job.env),
         "launch": job.launch,

@@ -158,7 +158,7 @@ def _pairs(value: Any, what: str) -> dict[str, str]:
 
 
 def _interval(value: Any) -> dict[str, Any]:
-    return _count(1, 7 * 24 * 3600)("checkpoint_interval_s", value)
+    return {"checkpoint_interval_s": duration_s(value)}
 
 
 def _checkpoint(target: str, value: Any) -> dict[str, Any]:

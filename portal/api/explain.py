@@ -5,7 +5,7 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 
 from nodes import clock
-from scheduling import explaining, orders
+from scheduling import advice, explaining, orders
 from scheduling.models import Job
 
 from . import asked, shapes_explain, shapes_jobs
@@ -51,6 +51,7 @@ class Preview(Endpoint):
                 "fits": told.start.unsure != "never",
                 "nodes": [{"node": node, "gpus": gpus} for node, gpus in told.nodes],
                 "cost": _cost(job),
+                "advice": advice.of(job),
             }
         )
         return rendered(shape.data)

@@ -8,7 +8,7 @@ from rest_framework import serializers
 from scheduling import reasons
 from scheduling.explaining import Explanation
 
-from .shapes_jobs import ExplainSerializer, ReasonSerializer
+from .shapes_jobs import AdviceSerializer, ExplainSerializer, ReasonSerializer
 
 
 class RivalSerializer(serializers.Serializer[Any]):
@@ -81,6 +81,7 @@ class PreviewSerializer(serializers.Serializer[Any]):
     ahead = AheadSerializer()
     ways = WaySerializer(many=True)
     cost = CostSerializer()
+    advice = AdviceSerializer(many=True)
 
 
 def answer(told: Explanation) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from scheduling import reasons
+from scheduling import advice, reasons
 from scheduling.models import Attempt, Job, Lease, Part
 from scheduling.order_fields import RECEIVERS, SIGNALS
 from scheduling.states import WAITING, JobState
@@ -68,6 +68,14 @@ class ReasonSerializer(serializers.Serializer[Any]):
 
     code = serializers.CharField()
     numbers = serializers.DictField()
+    sentence = serializers.CharField()
+
+
+class AdviceSerializer(serializers.Serializer[advice.Advice]):
+    """Does its window fit, what would a preemption cost: for programs and for people."""
+
+    code = serializers.CharField()
+    numbers = serializers.DictField(child=serializers.IntegerField())
     sentence = serializers.CharField()
 
 
@@ -216,6 +224,7 @@ class JobSerializer(JobSummarySerializer):
     time_limit_s = serializers.IntegerField()
     requeue = serializers.BooleanField()
     checkpoint = serializers.SerializerMethodField()
+    advice = serializers.SerializerMethodField()
     attempts = AttemptSerializer(many=True)
 
     def get_gpu_memory_gib(self, job: Job) -> float:
@@ -223,6 +232,11 @@ class JobSerializer(JobSummarySerializer):
 
     def get_memory_gib(self, job: Job) -> float | None:
         return None if job.memory_mib is None else job.memory_mib / 1024
+
+    @extend_schema_field(AdviceSerializer(many=True))
+    def get_advice(self, job: Job) -> Any:
+        found = [] if job.is_done else advice.of(job)
+        return [AdviceSerializer(one).data for one in found]
 
     @extend_schema_field(CheckpointSerializer)
     def get_checkpoint(self, job: Job) -> dict[str, Any]:

@@ -64,6 +64,8 @@ def submit(options: Namespace) -> int:
     elif not (options.follow or options.wait):
         show.say(str(job_id))
     show.tell(f"Job {job_id} is submitted for team {job['team']}.")
+    for one in job.get("advice", ()):
+        show.tell(show.clean(one["sentence"]))
     try:
         if options.follow:
             _print_log(following.follow(client, job_id))

@@ -75,8 +75,12 @@ def _submit(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--device-ids", choices=["uuid", "index"])
     verb.add_argument("--grace", type=int, metavar="S", help="seconds from the signal to the end")
     verb.add_argument("--signal", help="that asks it to leave (TERM)")
+    verb.add_argument("--signal-to", choices=["group", "rank0"], help="who gets it (group)")
+    verb.add_argument("--saves-every", metavar="TIME", help="such as 10m; says what leaving costs")
     verb.add_argument(
-        "--no-requeue", action="store_true", help="end it when its first placement does not start"
+        "--no-requeue",
+        action="store_true",
+        help="end it where it would be run again: made to leave, not started, crashed",
     )
     verb.add_argument("--key", default="", help="Idempotency-Key; by default a new one")
     verb.add_argument("--preview", action="store_true", help="say what it would meet; send nothing")

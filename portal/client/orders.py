@@ -22,7 +22,12 @@ def order_of(options: Namespace, client: Client) -> Json:
         order["env"] = dict(_pair(text, os.environ) for text in options.env)
     if options.label:
         order["labels"] = dict(_pair(text, {}) for text in options.label)
-    checkpoint = {"grace_s": options.grace, "signal": options.signal}
+    checkpoint = {
+        "grace_s": options.grace,
+        "signal": options.signal,
+        "to": options.signal_to,
+        "interval_s": options.saves_every,
+    }
     given = {name: value for name, value in checkpoint.items() if value is not None}
     if given:
         order["checkpoint"] = given

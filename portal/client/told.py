@@ -28,9 +28,15 @@ def preview(found: Json) -> str:
     most = f"{cost['gpu_hours']:g} GPU-hours"
     if found["starts_now"]:
         places = ", ".join(f"{place['node']} ({place['gpus']})" for place in found["nodes"])
-        return _text([("Starts", f"now, on {places}"), ("At most", most)])
+        return _text([("Starts", f"now, on {places}"), ("At most", most), *_advice(found)])
     first = "no state of the machines could hold it" if not found["fits"] else "it would wait"
-    return _text([("Submit", first), *_waiting(found), ("At most", most)])
+    return _text([("Submit", first), *_waiting(found), ("At most", most), *_advice(found)])
+
+
+def _advice(found: Json) -> Iterator[Line]:
+    """What making way would cost it, and a window that fits."""
+    for one in found.get("advice", ()):
+        yield "Advice", one["sentence"]
 
 
 def starts(found: Json) -> str:

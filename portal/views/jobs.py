@@ -14,7 +14,7 @@ from nodes import clock
 from nodes.models import Node
 from portal import floor, rows, sooner, words
 from portal.htmx import page, page_or_part, roles_of
-from scheduling import explaining, logs, predictions, queries, reasons
+from scheduling import advice, explaining, logs, predictions, queries, reasons
 from scheduling.errors import InvalidOrder
 from scheduling.models import Attempt, Job
 from scheduling.states import DONE, LIVE, WAITING, JobState
@@ -83,6 +83,7 @@ def job_detail(request: HttpRequest, job_id: int) -> HttpResponse:
         "current": attempts[-1] if attempts else None,
         "happened": [words.happened(entry) for entry in reversed(queries.log_of(job))],
         "ends": _ends(job),
+        "advice": [] if job.is_done else advice.of(job),
         "may_act": roles.may_act_on(job),
         "mine": job.user_id == roles.user_id,
         "waiting": job.state in WAITING,

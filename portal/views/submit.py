@@ -10,7 +10,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from nodes import clock
 from portal import floor, form_fields, forms, once, sooner, words
 from portal.htmx import page, page_or_part, roles_of
-from scheduling import explaining, orders, queries, reasons
+from scheduling import advice, explaining, orders, queries, reasons
 from scheduling.actors import person
 from scheduling.errors import InvalidOrder, SchedulingError
 from scheduling.models import Job, PriorityClass, Team
@@ -38,6 +38,7 @@ def job_preview(request: HttpRequest) -> HttpResponse:
         "ways": sooner.ways(job, told.ways),
         "starts": words.starts(told.start),
         "gpu_hours": round(job.gpus * job.time_limit_s / 3600, 1),
+        "advice": advice.of(job),
     }
     return page(request, "jobs/_preview", context)
 
