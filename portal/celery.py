@@ -53,6 +53,11 @@ app.conf.update(
             "schedule": 5.0,
             "options": {"queue": "control", "expires": 5},
         },
+        "account": {
+            "task": "scheduling.account",
+            "schedule": 10.0,
+            "options": {"queue": "control", "expires": 10},
+        },
         "look": {
             "task": "scheduling.look_all",
             "schedule": settings.GANGWAY_LOOK_PERIOD_S,

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import OuterRef, Subquery, Sum
+from django.conf import settings
+from django.db.models import Max, OuterRef, Q, Subquery, Sum
+from django.db.models.functions import Coalesce
 
 from nodes.models import Gpu, Node
 
-from . import occupancy, pledges, predictions
+from . import occupancy, pledges, predictions, usage
 from .engine import world
 from .leases import charged
 from .models import ExcludedNode, Job, Lease, Ledger, Part, Pool, Quota, Team
@@ -43,7 +45,7 @@ class Snapshot:
 
 
 def take(now: datetime) -> Snapshot:
-    """Read everything one cycle may look at: thirteen queries, whatever the size."""
+    """Read everything one cycle may look at: fifteen queries, whatever the size."""
     version = Ledger.objects.values_list("version", flat=True).get(pk=1)
     jobs, told = _jobs(now)
     return Snapshot(
@@ -57,6 +59,8 @@ def take(now: datetime) -> Snapshot:
             running=occupancy.running(now),
             pools=pools(),
             pledges=pledges.live(),
+            spent=usage.spent(now),
+            starves_us=settings.GANGWAY_STARVATION_S * 1_000_000,
         ),
         version,
         told,
@@ -205,9 +209,12 @@ def pools() -> tuple[world.Pool, ...]:
 
 
 def teams() -> tuple[world.Team, ...]:
-    """The tree of teams. One query."""
-    rows = Team.objects.order_by("id").values_list("id", "name", "parent_id")
-    return tuple(world.Team(*row) for row in rows)
+    """The tree of teams, each with the weight of its quota for all models, else the largest."""
+    weight = Coalesce(
+        Max("quotas__weight", filter=Q(quotas__gpu_model="")), Max("quotas__weight"), 1
+    )
+    rows = Team.objects.order_by("id").annotate(share=weight)
+    return tuple(world.Team(*row) for row in rows.values_list("id", "name", "parent_id", "share"))
 
 
 def limits() -> tuple[world.Limit, ...]:

@@ -3,9 +3,9 @@
 from celery import shared_task
 from django.db import transaction
 
-from nodes import hearing
+from nodes import clock, hearing
 
-from . import cycle, finishing, launch, looks, reconcile, reports, strays
+from . import cycle, finishing, launch, looks, reconcile, reports, strays, usage
 
 # Events of the kept connections are stored by the floor that knows what runs mean.
 hearing.listen(reports.heard)
@@ -25,6 +25,11 @@ def take_reports() -> None:
 def run_reconcile() -> None:
     with transaction.atomic():
         reconcile.reconcile()
+
+
+@shared_task(name="scheduling.account")
+def run_account() -> None:
+    usage.account(clock.now())
 
 
 @shared_task(name="scheduling.launch")

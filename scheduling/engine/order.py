@@ -1,18 +1,46 @@
-"""Who is next. Owns the one sort key of the queue; everything that speaks of order uses it.
+"""Who is next. Owns the order of the queue; everything that speaks of order uses it.
 
-Never looks at capacity. A new term (fair share, age) goes between priority and submit time.
+Never looks at capacity. Priority class first; inside a class whoever has waited too long, then
+teams within their GPU-hours before those above them, then the fair tree, then submission.
 """
 
 from collections.abc import Iterable
+from itertools import groupby
 
-from .world import Job
-
-
-def place_in_line(job: Job) -> tuple[int, int, int]:
-    """Return the sort key of a job: higher priority, then earlier submission, then smaller id."""
-    return (-job.priority, job.submitted_us, job.id)
+from .fair import Fair
+from .world import Job, World
 
 
-def in_order(jobs: Iterable[Job]) -> list[Job]:
-    """Return the jobs in the order in which a cycle tries them. Cost: O(n log n)."""
-    return sorted(jobs, key=place_in_line)
+def in_order(world: World) -> list[Job]:
+    """Return the waiting jobs in the order in which a cycle tries them.
+
+    Cost: O(n log n + n x depth x log teams).
+    """
+    starved = _starved(world)
+    rest = sorted(
+        (job for job in world.jobs if job not in starved), key=lambda job: (-job.priority, job.id)
+    )
+    fair = Fair(world.teams, world.spent)
+    line = sorted(starved, key=lambda job: (job.submitted_us, job.id))
+    for _, jobs in groupby(rest, key=lambda job: job.priority):
+        line += fair.line(jobs)
+    return line
+
+
+def _starved(world: World) -> frozenset[Job]:
+    """Return, of each user, the job that waits longest if it has waited too long.
+
+    One of each at a time: who submits a thousand jobs and waits does not block everybody.
+    """
+    if not world.starves_us:
+        return frozenset()
+    first: dict[tuple[int, str], Job] = {}
+    since = world.now_us - world.starves_us
+    for job in _oldest(world.jobs):
+        if max(job.submitted_us, job.eligible_us) < since:
+            first.setdefault((job.team, job.user), job)
+    return frozenset(first.values())
+
+
+def _oldest(jobs: Iterable[Job]) -> list[Job]:
+    return sorted(jobs, key=lambda job: (job.submitted_us, job.id))

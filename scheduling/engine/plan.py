@@ -24,7 +24,7 @@ class Turns:
         self.cycle = Cycle(world)
         self.heads = Heads(self.cycle, world.pools)
         self.hunt = Hunt(self.cycle, world)
-        self.queue = in_order(world.jobs)
+        self.queue = in_order(world)
         self.placements: list[Placement] = []
         self.waiting: list[Job] = []
 

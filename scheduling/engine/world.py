@@ -85,11 +85,21 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Team:
-    """One team of the tree; ``parent`` is None at a root."""
+    """One team of the tree; ``parent`` is None at a root. Among siblings ``weight`` counts."""
 
     id: int
     name: str
     parent: int | None
+    weight: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a user of a leaf team used of late, older use counting less, in milli-GPU-seconds."""
+
+    team: int
+    user: str
+    milli_s: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +246,10 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Everything one decision may look at; the order inside the tuples means nothing."""
+    """Everything one decision may look at; the order inside the tuples means nothing.
+
+    A job that waits for ``starves_us`` goes first of all; 0: none does.
+    """
 
     now_us: int
     nodes: tuple[Node, ...]
@@ -248,3 +261,5 @@ class World:
     bookings: tuple[Booking, ...] = ()
     pools: tuple[Pool, ...] = ()
     pledges: tuple[Pledge, ...] = ()
+    spent: tuple[Spent, ...] = ()
+    starves_us: int = 0

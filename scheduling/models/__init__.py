@@ -5,6 +5,7 @@ from .jobs import Attempt, ExcludedNode, Job, LogPiece, Part
 from .records import AuditEntry, ControlLease, Freeze, JobLog, Ledger, UnknownRun
 from .reservations import BookingRule, Reservation, ReservationCard
 from .tenancy import Member, Pool, PoolNode, PriorityClass, Quota, Team
+from .usage import RecentUse, UsageEntry, UsageSum
 
 __all__ = [
     "Attempt",
@@ -28,8 +29,11 @@ __all__ = [
     "PoolNode",
     "PriorityClass",
     "Quota",
+    "RecentUse",
     "Reservation",
     "ReservationCard",
     "Team",
     "UnknownRun",
+    "UsageEntry",
+    "UsageSum",
 ]

@@ -203,6 +203,8 @@ class Part(models.Model):
     progress = models.JSONField(default=dict, help_text="What the job told of itself, as reported.")
     log_size = models.JSONField(default=dict, help_text="Bytes written so far, by rank.")
     refusal = models.JSONField(null=True)
+    accounted = models.BooleanField(default=False, help_text="All that it used is written down.")
+    accounted_until = models.DateTimeField(null=True)
 
     class Meta:
         ordering = ["node_rank"]
@@ -215,7 +217,8 @@ class Part(models.Model):
             ),
         ]
         indexes = [
-            models.Index(fields=["node"], name="live_parts", condition=Q(settled_at__isnull=True))
+            models.Index(fields=["node"], name="live_parts", condition=Q(settled_at__isnull=True)),
+            models.Index(fields=["id"], name="parts_to_account", condition=Q(accounted=False)),
         ]
 
     def __str__(self) -> str:
