@@ -58,6 +58,11 @@ app.conf.update(
             "schedule": 10.0,
             "options": {"queue": "control", "expires": 10},
         },
+        "slots": {
+            "task": "scheduling.tend_slots",
+            "schedule": 2.0,
+            "options": {"queue": "control", "expires": 2},
+        },
         "look": {
             "task": "scheduling.look_all",
             "schedule": settings.GANGWAY_LOOK_PERIOD_S,

@@ -29,13 +29,17 @@ AVAILABLE = Q(
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A card that a job holds; ``free_us`` is when it can be clean. ``reservation`` 0: queued."""
+    """A card that a job holds: ``free_us`` is when it can be clean, ``ends_us`` when it is at last.
+
+    ``reservation`` 0: a job of the queue.
+    """
 
     gpu: int
     model: str
     job: int
     team: int
     free_us: int
+    ends_us: int
     reservation: int
 
 
@@ -125,13 +129,12 @@ def _held(row: tuple[Any, ...], now: datetime) -> Held:
     clean = timedelta(seconds=occupancy.HANDOVER_S)
     window = timedelta(seconds=grace_s) + clean
     ends: datetime = (started or now) + timedelta(seconds=limit_s) + window
-    if preemptible:
-        ends = min(ends, now + window)
     if asked is not None:
         ends = min(ends, asked + window)
     if gone is not None:
         ends = gone + clean
-    return Held(gpu, model, job, team, us(max(ends, now)), slot or 0)
+    free = min(ends, now + window) if preemptible else ends
+    return Held(gpu, model, job, team, us(max(free, now)), us(max(ends, now)), slot or 0)
 
 
 def over_limits(
@@ -167,10 +170,10 @@ def _over(
 
     slots = [(b.start_us, b.end_us, 1000) for b in facts.booked if counts(b.team, b.model)]
     jobs = [h for h in facts.held if not h.reservation and counts(h.team, h.model)]
-    runs = [(0, h.free_us, 1000) for h in jobs]
+    runs = [(0, h.ends_us, 1000) for h in jobs]
     if most_at_once([*slots, *runs], start_us, end_us) + asked <= limit:
         return None
-    beyond = tuple(sorted({h.job for h in jobs if h.free_us > start_us}))
+    beyond = tuple(sorted({h.job for h in jobs if h.ends_us > start_us}))
     return Over(quota.team.name, model, limit, most_at_once(slots, start_us, end_us), beyond)
 
 

@@ -18,6 +18,7 @@ _KINDS = {Reservation.Kind.USE: "reservation", Reservation.Kind.MAINTENANCE: "ma
 class Booked:
     """One card of a live booking; ``team`` is None for maintenance."""
 
+    user: int
     gpu: int
     model: str
     reservation: int
@@ -37,13 +38,16 @@ def live(since: datetime, until: datetime | None = None) -> list[Booked]:
     rows = ReservationCard.objects.filter(live=True, reservation__end_at__gt=since)
     if until is not None:
         rows = rows.filter(reservation__start_at__lt=until)
+    fields = (
+        "reservation__user_id", "card__gpu_id", "card__gpu__model", "reservation_id",
+        "reservation__team_id", "reservation__kind", "reservation__start_at",
+        "reservation__end_at",
+    )  # fmt: skip
+    found = rows.order_by("reservation_id").values_list(*fields)
     return [
-        Booked(gpu, model, pk, team, kind, us(start), us(end))
-        for gpu, model, pk, team, kind, start, end in rows.order_by("reservation_id").values_list(
-            "card__gpu_id", "card__gpu__model", "reservation_id", "reservation__team_id",
-            "reservation__kind", "reservation__start_at", "reservation__end_at",
-        )
-    ]  # fmt: skip
+        Booked(user, gpu, model, pk, team, kind, us(start), us(end))
+        for user, gpu, model, pk, team, kind, start, end in found
+    ]
 
 
 def for_engine(booked: Iterable[Booked]) -> tuple[Booking, ...]:
@@ -58,16 +62,38 @@ def for_engine(booked: Iterable[Booked]) -> tuple[Booking, ...]:
             mine[0].start_us,
             mine[0].end_us,
             _KINDS[Reservation.Kind(mine[0].kind)],
+            team=mine[0].team or 0,
+            user=str(mine[0].user),
         )
         for pk, mine in sorted(cards.items())
     )
 
 
-def charged(booked: Iterable[Booked], now: datetime) -> dict[tuple[int, str], int]:
-    """Milli-GPU that teams hold by bookings whose slot runs now, by team and model."""
-    total: dict[tuple[int, str], int] = defaultdict(int)
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """When a reservation's jobs may hold its cards, seen from ``now_us``."""
+
+    id: int
+    start_us: int
+    end_us: int
+    now_us: int
+
+
+def slots(booked: Iterable[Booked], now: datetime) -> dict[int, Slot]:
+    """The slots of live bookings for use, by number."""
+    at = us(now)
+    return {
+        one.reservation: Slot(one.reservation, one.start_us, one.end_us, at)
+        for one in booked
+        if one.kind == Reservation.Kind.USE
+    }
+
+
+def charged(booked: Iterable[Booked], now: datetime) -> dict[tuple[int, str, int, int], int]:
+    """Milli-GPU held by bookings whose slot runs now, by (team, model, user, reservation)."""
+    total: dict[tuple[int, str, int, int], int] = defaultdict(int)
     at = us(now)
     for one in booked:
         if one.team is not None and one.start_us <= at < one.end_us:
-            total[one.team, one.model] += 1000
+            total[one.team, one.model, one.user, one.reservation] += 1000
     return total

@@ -10,7 +10,7 @@ from typing import Any
 from django.db.models import Count, Max
 
 from .engine.world import Running
-from .models import Attempt, Job, Lease
+from .models import Attempt, Job, Lease, Reservation
 from .states import LIVE, JobState
 
 # Time beside the limit and the grace: a start on the nodes, and cards being seen clean.
@@ -26,6 +26,7 @@ _FIELDS = (
     "part__attempt__job__priority_class__value",
     "part__attempt__job__priority_class__preemptible",
     "part__attempt__job__priority_class__min_runtime_s",
+    "part__attempt__job__reservation__state", "part__attempt__job__reservation__end_at",
 )  # fmt: skip
 _STAYS = frozenset({JobState.PLACED, JobState.STARTING, JobState.RUNNING})
 _EVICTED = (Attempt.Outcome.PREEMPTED, Attempt.Outcome.RECLAIMED)
@@ -34,6 +35,11 @@ _EVICTED = (Attempt.Outcome.PREEMPTED, Attempt.Outcome.RECLAIMED)
 def limit_us(job: Job) -> int:
     """How long a job holds its cards at most, from its placement until they are clean."""
     return (job.time_limit_s + job.grace_s + HANDOVER_S) * 1_000_000
+
+
+def least_us(job: Job) -> int:
+    """The least time in which a job is worth starting: a minute, its grace, and the handover."""
+    return (60 + job.grace_s + HANDOVER_S) * 1_000_000
 
 
 def running(now: datetime) -> tuple[Running, ...]:
@@ -63,6 +69,7 @@ def _claim(
     since = part["part__attempt__started_at"] or now
     leaving = part["part__attempt__job__state"] not in _STAYS
     gone = part["part__gone_at"] is not None
+    booked = part["part__attempt__job__reservation__state"] in Reservation.LIVE
     return Running(
         job=part["part__attempt__job_id"],
         node=part["part__node_id"],
@@ -72,8 +79,9 @@ def _claim(
         disk_gib=0 if gone else part["part__disk_gib"],
         ends_us=_us(_end(part, now)),
         team=part["part__attempt__job__team_id"],
-        preemptible=part["part__attempt__job__priority_class__preemptible"],
+        preemptible=part["part__attempt__job__priority_class__preemptible"] and not booked,
         charged=not gone,
+        booked=booked,
         user=str(part["part__attempt__job__user_id"]),
         attempt=part["part__attempt_id"],
         priority=part["part__attempt__job__priority_class__value"],
@@ -112,4 +120,6 @@ def _end(part: dict[str, Any], now: datetime) -> datetime:
     end: datetime = (part["part__attempt__started_at"] or now) + limit + grace + clean
     if part["part__attempt__stop_asked_at"] is not None:
         end = min(end, part["part__attempt__stop_asked_at"] + grace + clean)
+    if part["part__attempt__job__reservation__state"] in Reservation.LIVE:
+        end = min(end, part["part__attempt__job__reservation__end_at"])
     return end

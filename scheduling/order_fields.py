@@ -201,5 +201,6 @@ FIELDS: dict[str, tuple[str, _Reader]] = {
     "time_limit": ("time_limit_s", _duration),
     "priority": ("priority", _text(63)),
     "requeue": ("requeue", _flag),
+    "reservation": ("reservation", _count(1, 2**63 - 1)),
     "checkpoint": ("checkpoint", _checkpoint),
 }

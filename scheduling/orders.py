@@ -13,7 +13,7 @@ from typing import Any
 from .errors import InvalidOrder
 from .order_fields import FIELDS
 
-NOT_YET = ("image", "parallelism", "topology", "share", "mig", "reservation", "array", "after")
+NOT_YET = ("image", "parallelism", "topology", "share", "mig", "array", "after")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,7 @@ class JobOrder:
     time_limit_s: int | None = None
     priority: str = "normal"
     requeue: bool = True
+    reservation: int | None = None
     grace_s: int | None = None
     stop_signal: str = "TERM"
     signal_to: str = "group"

@@ -17,7 +17,7 @@ from django.db.models.functions import Coalesce
 
 from nodes.models import Gpu, Node
 
-from . import occupancy, pledges, predictions, usage
+from . import bookings, occupancy, pledges, predictions, usage
 from .engine import world
 from .leases import charged
 from .models import ExcludedNode, Job, Lease, Ledger, Part, Pool, Quota, Team
@@ -45,9 +45,10 @@ class Snapshot:
 
 
 def take(now: datetime) -> Snapshot:
-    """Read everything one cycle may look at: fifteen queries, whatever the size."""
+    """Read everything one cycle may look at: sixteen queries, whatever the size."""
     version = Ledger.objects.values_list("version", flat=True).get(pk=1)
-    jobs, told = _jobs(now)
+    booked = bookings.live(now)
+    jobs, told = _jobs(now, bookings.slots(booked, now))
     return Snapshot(
         world.World(
             now_us=_us(now),
@@ -55,8 +56,9 @@ def take(now: datetime) -> Snapshot:
             jobs=jobs,
             teams=teams(),
             limits=limits(),
-            uses=_uses(),
+            uses=_uses(bookings.charged(booked, now)),
             running=occupancy.running(now),
+            bookings=bookings.for_engine(booked),
             pools=pools(),
             pledges=pledges.live(),
             spent=usage.spent(now),
@@ -74,8 +76,17 @@ def inventory(now: datetime) -> world.World:
     )
 
 
-def engine_job(job: Job, *, excluded: frozenset[int] = frozenset()) -> world.Job:
-    """A row (saved or not) as the engine's noun. No query if the priority class is loaded."""
+def engine_job(
+    job: Job, *, excluded: frozenset[int] = frozenset(), slot: bookings.Slot | None = None
+) -> world.Job:
+    """A row (saved or not) as the engine's noun. No query if the priority class is loaded.
+
+    In its ``slot`` it may hold cards up to the end; too near the end it is a job as any other.
+    """
+    eligible_us, limit_us = _us(job.eligible_at) if job.eligible_at else 0, occupancy.limit_us(job)
+    if slot is not None:
+        eligible_us = max(eligible_us, slot.start_us)
+        limit_us = min(limit_us, slot.end_us - max(slot.start_us, slot.now_us))
     return world.Job(
         id=job.pk or 0,
         team=job.team_id,
@@ -91,11 +102,12 @@ def engine_job(job: Job, *, excluded: frozenset[int] = frozenset()) -> world.Job
         disk_gib=job.disk_gib,
         labels=tuple(sorted(job.labels.items())),
         excluded=excluded,
-        eligible_us=_us(job.eligible_at) if job.eligible_at else 0,
+        eligible_us=eligible_us,
         user=str(job.user_id),
-        limit_us=occupancy.limit_us(job),
+        limit_us=limit_us,
         preemptible=job.priority_class.preemptible,
         may_preempt=job.priority_class.may_preempt,
+        booking=slot.id if slot else 0,
     )
 
 
@@ -103,7 +115,9 @@ def _us(at: datetime) -> int:
     return int(at.timestamp() * 1_000_000)
 
 
-def _jobs(now: datetime) -> tuple[tuple[world.Job, ...], dict[int, Told]]:
+def _jobs(
+    now: datetime, slots: Mapping[int, bookings.Slot]
+) -> tuple[tuple[world.Job, ...], dict[int, Told]]:
     left_out: dict[int, set[int]] = defaultdict(set)
     exclusions = ExcludedNode.objects.filter(until__gt=now, job__state=JobState.PENDING)
     for job_id, node_id in exclusions.values_list("job_id", "node_id"):
@@ -116,7 +130,10 @@ def _jobs(now: datetime) -> tuple[tuple[world.Job, ...], dict[int, Told]]:
     )
     jobs, told = [], {}
     for row in rows:
-        jobs.append(engine_job(row, excluded=frozenset(left_out[row.pk])))
+        slot = slots.get(row.reservation_id or 0)
+        if slot and slot.end_us - slot.now_us < occupancy.least_us(row):
+            slot = None
+        jobs.append(engine_job(row, excluded=frozenset(left_out[row.pk]), slot=slot))
         told[row.pk] = Told(row.reasons, row.position, predictions.kept(row))
     return tuple(jobs), told
 
@@ -234,16 +251,23 @@ def limits() -> tuple[world.Limit, ...]:
     )
 
 
-def _uses() -> tuple[world.Use, ...]:
+def _uses(slots: Mapping[tuple[int, str, int, int], int]) -> tuple[world.Use, ...]:
+    """What jobs hold and, for cards whose slot runs now, what is booked: not both."""
     total: dict[tuple[int, str, int], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     seen: set[int] = set()
-    for team_id, model, user_id, milli, part_id, cpus, memory_mib, preemptible in (
+    running = {reservation for _, _, _, reservation in slots}
+    for (team_id, model, user_id, _), milli in slots.items():
+        total[team_id, model, user_id][0] += milli
+        total[team_id, model, user_id][3] += milli
+    for team_id, model, user_id, milli, part_id, cpus, memory_mib, preemptible, reservation in (
         charged().values_list(
             "part__attempt__job__team_id", "card__gpu__model", "part__attempt__job__user_id",
             "milli", "part_id", "part__cpus", "part__memory_mib",
             "part__attempt__job__priority_class__preemptible",
+            "part__attempt__job__reservation_id",
         )
     ):  # fmt: skip
+        milli = 0 if reservation in running else milli
         use = total[team_id, model, user_id]
         use[0] += milli
         use[3] += 0 if preemptible else milli

@@ -5,7 +5,7 @@ from django.db import transaction
 
 from nodes import clock, hearing
 
-from . import cycle, finishing, launch, looks, reconcile, reports, strays, usage
+from . import cycle, finishing, launch, looks, reconcile, reports, slots, strays, usage
 
 # Events of the kept connections are stored by the floor that knows what runs mean.
 hearing.listen(reports.heard)
@@ -30,6 +30,11 @@ def run_reconcile() -> None:
 @shared_task(name="scheduling.account")
 def run_account() -> None:
     usage.account(clock.now())
+
+
+@shared_task(name="scheduling.tend_slots")
+def tend_slots() -> None:
+    slots.tend()
 
 
 @shared_task(name="scheduling.launch")

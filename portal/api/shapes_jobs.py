@@ -54,6 +54,7 @@ class JobOrderSerializer(serializers.Serializer[Any]):
     time_limit = serializers.CharField(required=False, help_text="Seconds, or 90s, 45m, 2d12h.")
     priority = serializers.CharField(required=False, default="normal")
     requeue = serializers.BooleanField(required=False, default=True)
+    reservation = serializers.IntegerField(required=False, allow_null=True, min_value=1)
     checkpoint = CheckpointSerializer(required=False)
 
 
@@ -223,6 +224,7 @@ class JobSerializer(JobSummarySerializer):
     device_ids = serializers.ChoiceField(Job.DeviceIds.values)
     time_limit_s = serializers.IntegerField()
     requeue = serializers.BooleanField()
+    reservation = serializers.IntegerField(source="reservation_id", allow_null=True)
     checkpoint = serializers.SerializerMethodField()
     advice = serializers.SerializerMethodField()
     attempts = AttemptSerializer(many=True)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 SUBMIT_FIELDS = (
     "team", "pool", "name", "gpus", "nodes", "gpu_model", "gpu_memory_gib", "cpus", "memory_gib",
-    "disk_gib", "workdir", "time_limit", "priority", "launch", "device_ids",
+    "disk_gib", "workdir", "time_limit", "priority", "reservation", "launch", "device_ids",
 )  # fmt: skip
 
 
@@ -71,6 +71,7 @@ def _submit(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--workdir", help="on the node")
     verb.add_argument("--time-limit", help="such as 90s, 45m, 2d12h")
     verb.add_argument("--priority")
+    verb.add_argument("--reservation", type=int, metavar="RES", help="run in that slot alone")
     verb.add_argument("--launch", choices=["per_node", "per_gpu"])
     verb.add_argument("--device-ids", choices=["uuid", "index"])
     verb.add_argument("--grace", type=int, metavar="S", help="seconds from the signal to the end")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from .fit import Need, choose, need_of, parts_of, span_of, splits
 from .handover import Handover
 from .hosts import Wanted
-from .lanes import FOREVER
+from .lanes import FOREVER, minute_s
 from .levels import ANYWHERE, Levels, places, stages
 from .never import never
 from .outlook import Outlook, WayOut, could_ever, shortages
@@ -19,9 +19,9 @@ from .pledges import Pledges
 from .quota import UNLIMITED, Amount, Ledger, who_of
 from .shortage import said
 from .stock import Stock
-from .timeline import Span
+from .timeline import FILLER, Span
 from .windows import Slot, Windows
-from .world import Job, PartPlan, Placement, Reason, World
+from .world import Job, PartPlan, Placement, Reason, World, reason
 
 
 class Shape(NamedTuple):
@@ -56,6 +56,7 @@ class Cycle:
         self._pledges = Pledges(world)
         self.levels = Levels(world, self.stock)
         self._loose: dict[tuple[Shape, int], bool] = {}
+        self._bookings = {booking.id: booking for booking in world.bookings}
         # The least reach (see TimeLine) at which a shape had no place: more has none either.
         self._failed: dict[Shape, int] = {}
         self._outlooks: dict[tuple[Shape, int], list[Outlook]] = {}
@@ -70,7 +71,7 @@ class Cycle:
         for part in parts:
             self.stock.take(part, limit_of(job))
         cpus, memory_mib = sum(p.cpus for p in parts), sum(p.memory_mib for p in parts)
-        amount = Amount(job.gpus * 1000, cpus, memory_mib)
+        amount = Amount(charged_of(job), cpus, memory_mib)
         self.ledger.charge(job.team, model, amount, who_of(job))
         self._pledges.charge(job, model, amount, self.now_us, self._end_us(job))
         return Placement(job.id, parts, self.levels.degraded(job, parts))
@@ -107,7 +108,17 @@ class Cycle:
         self._pledges.keep(job, slot.wanted.model, asked_of(job), slot.start_us, end_us)
 
     def find(self, job: Job) -> tuple[str, tuple[PartPlan, ...]] | None:
-        """Return the model and parts of the best place for a job now, taking nothing."""
+        """Return the model and parts of the best place for a job now, taking nothing.
+
+        One that can be stopped may be put where a booking begins later: it is stopped before.
+        """
+        found = self._find(job)
+        if found is None and job.preemptible and not job.booking:
+            reach = self.stock.time.reach(limit_of(job))
+            return self._find(replace(job, booking=FILLER)) if reach else None
+        return found
+
+    def _find(self, job: Job) -> tuple[str, tuple[PartPlan, ...]] | None:
         if not self.open(job):
             return None
         models = self._allowed(job)
@@ -127,6 +138,18 @@ class Cycle:
     def open(self, job: Job) -> bool:
         """Return whether a job may start at all now: its time has come and its cards divide."""
         return job.eligible_us <= self.now_us and splits(job)
+
+    def in_slot(self, job: Job) -> Reason:
+        """Return why a job does not start that runs in a booking alone."""
+        slot = self._bookings.get(job.booking)
+        if slot is None or slot.start_us > self.now_us:
+            at_us = slot.start_us if slot else job.eligible_us
+            return reason("SlotAhead", booking=job.booking, at_s=minute_s(at_us))
+        fits = [g for node in self.stock.hosts for g in node.node.gpus if g.id in set(slot.gpus)]
+        free = sum(gpu.free for gpu in fits)
+        return reason(
+            "SlotFull", booking=job.booking, cards=len(slot.gpus), free=free, asked=job.gpus
+        )
 
     def shape(self, job: Job) -> Shape:
         """Return what jobs have in common that ask for the same, whatever their teams hold now."""
@@ -291,7 +314,12 @@ def asked_of(job: Job) -> Amount:
     need = need_of(job)
     cpus = None if need.cpus is None else need.cpus * need.nodes
     memory_mib = None if need.memory_mib is None else need.memory_mib * need.nodes
-    return Amount(job.gpus * 1000, cpus, memory_mib)
+    return Amount(charged_of(job), cpus, memory_mib)
+
+
+def charged_of(job: Job) -> int:
+    """Return the milli-GPU a job is charged; in a booking they are charged by it already."""
+    return 0 if job.booking > 0 else job.gpus * 1000
 
 
 def _sure(why: Reason | None) -> list[Reason]:

@@ -132,7 +132,8 @@ def fitting(stock: Stock, shelf: Shelf, need: Need) -> Iterator[Host]:
             host = stock.hosts[rank]
             if host.node.id in need.excluded or not _holds(host, need):
                 continue
-            if host.node.id not in promises or lasts(stock, host, shelf.wanted, need):
+            free = not need.booking and host.node.id not in promises
+            if free or lasts(stock, host, shelf.wanted, need):
                 found = True
                 yield host
         if not found:
@@ -207,7 +208,7 @@ def lasts(stock: Stock, host: Host, wanted: Wanted, need: Need) -> bool:
 
 
 def _cards_of(stock: Stock, host: Host, wanted: Wanted, need: Need, tp: int) -> tuple[int, ...]:
-    if host.node.id in stock.time.promises:
+    if need.booking or host.node.id in stock.time.promises:
         cards = stock.time.cards_now(host.node.id, span_of(host, wanted, need))
     else:
         cards = host.cards(wanted)

@@ -79,6 +79,28 @@ def too_wide(n: Numbers) -> str:
     )
 
 
+def slot_ahead(n: Numbers) -> str:
+    """Say when the reservation begins that a job runs in."""
+    return f"It runs in reservation {n['booking']}, which begins at {moment(n['at_s'])}."
+
+
+def slot_full(n: Numbers) -> str:
+    """Say what is free of the reservation that a job runs in."""
+    return (
+        f"It runs in reservation {n['booking']} alone and needs {n['asked']} cards of it; "
+        f"{n['free']} of its {n['cards']} are free. It starts when they are, or take it out of "
+        "the reservation by submitting it anew."
+    )
+
+
+def booked_quota(n: Numbers) -> str:
+    """Say that a booking of its team will need the quota."""
+    return (
+        f"It could still run at {moment(n['at_s'])}, when reservation {n['booking']} begins and "
+        "counts against its team's limit. With a time limit that ends before, it starts."
+    )
+
+
 def _booking(n: Numbers) -> str:
     return "a reservation" if "," not in str(n["bookings"]) else "the first of several reservations"
 

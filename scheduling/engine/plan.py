@@ -36,6 +36,8 @@ class Turns:
             self.placements.append(placement)
             return
         self.waiting.append(job)
+        if job.booking:
+            return
         if job.may_preempt and not behind:
             self.hunt.go(job)
         self.heads.keep(job)
@@ -85,6 +87,11 @@ def _explained(turns: Turns) -> Iterator[Waiting]:
             yield Waiting(job.id, positions[job.pool], (cycle.handover.awaited(job.id),))
             continue
         delay = _backoff(cycle.now_us, job)
+        if job.booking:
+            slot = cycle.in_slot(job)
+            told = delay if delay and slot.code == "SlotFull" else [slot]
+            yield Waiting(job.id, positions[job.pool], tuple(told))
+            continue
         quota, fit = cycle.blockers(job)
         behind = heads.behind(job)
         reasons = [*delay, *quota, *fit]

@@ -1,4 +1,4 @@
-"""Quota over time: what teams will hold at the moments when the jobs that room is kept for start.
+"""Quota over time: what teams will hold at the moments when kept room and bookings begin.
 
 Owns the counts beside quota.py: a job that lasts beyond such a moment must leave the head's team
 its quota too, or the room would be kept in vain. Never looks at nodes.
@@ -25,9 +25,12 @@ class _Charge(NamedTuple):
 
 
 class _Point(NamedTuple):
+    """A moment: a job that room is kept for starts, or (``job`` 0) a booking."""
+
     at_us: int
     job: int
     ledger: Ledger
+    booking: int = 0
 
 
 class Pledges:
@@ -38,6 +41,9 @@ class Pledges:
         self._charges: list[_Charge] = []
         self._points: list[_Point] = []
         self._kept: set[int] = set()
+        ahead = [one for one in world.bookings if one.team and one.start_us > world.now_us]
+        for booking in sorted(ahead, key=lambda one: (one.start_us, one.id))[:MOST]:
+            self._look_after(booking.start_us, 0, booking.id)
 
     def charge(self, job: Job, model: str, amount: Amount, start_us: int, end_us: int) -> None:
         """Count what a job is charged over [start_us, end_us). Cost: O(MOST x depth)."""
@@ -50,13 +56,8 @@ class Pledges:
         """Look after the quota of a job that room is kept for from ``start_us`` on."""
         self._kept.add(job.id)
         self.charge(job, model, amount, start_us, end_us)
-        if len(self._points) < MOST:
-            world = self._world
-            uses = (*world.uses, *self._given_back(start_us))
-            point = _Point(start_us, job.id, Ledger(world.teams, world.limits, uses))
-            for charge in self._charges:
-                _count(point, charge)
-            self._points.append(point)
+        if len(self._kept) <= MOST:
+            self._look_after(start_us, job.id)
 
     def keeper(self, job: Job) -> int:
         """Return the job's id if room is kept for it, else 0."""
@@ -73,9 +74,30 @@ class Pledges:
         ]
         if not over:
             return []
+        slots = [point for point in over if not point.job]
+        if slots:
+            first = min(slots, key=lambda point: (point.at_us, point.booking))
+            return [reason("BookedQuota", booking=first.booking, at_s=minute_s(first.at_us))]
         ids = ", ".join(str(point.job) for point in over)
         at_s = minute_s(min(point.at_us for point in over))
         return [reason("Priority", kept=1, ahead=len(over), jobs=ids, at_s=at_s)]
+
+    def _look_after(self, at_us: int, job: int, booking: int = 0) -> None:
+        world = self._world
+        uses = (*world.uses, *self._given_back(at_us), *self._booked(at_us))
+        point = _Point(at_us, job, Ledger(world.teams, world.limits, uses), booking)
+        for charge in self._charges:
+            _count(point, charge)
+        self._points.append(point)
+
+    def _booked(self, at_us: int) -> Iterator[Use]:
+        """Yield what bookings begin to hold by a moment, and as negative uses what they end."""
+        now_us = self._world.now_us
+        models = {g.id: g.model for node in self._world.nodes for g in node.gpus}
+        for one in self._world.bookings:
+            sign = (one.start_us <= at_us < one.end_us) - (one.start_us <= now_us < one.end_us)
+            for gpu in one.gpus if one.team and sign else ():
+                yield Use(one.team, models.get(gpu, ""), sign * 1000, 0, 0, sign * 1000, one.user)
 
     def _given_back(self, at_us: int) -> Iterator[Use]:
         """Yield, as negative uses, what runs now and will have ended by a moment."""
@@ -84,7 +106,7 @@ class Pledges:
         models = {g.id: g.model for node in self._world.nodes for g in node.gpus if g.id in gone}
         for one in ended:
             model = next((models[gpu] for gpu in one.gpus if gpu in models), "")
-            milli = -1000 * len(one.gpus)
+            milli = 0 if one.booked else -1000 * len(one.gpus)
             firm = 0 if one.preemptible else milli
             yield Use(one.team, model, milli, -one.cpus, -one.memory_mib, firm, one.user)
 

@@ -8,7 +8,17 @@ row of the table in ``docs/placement.md``; a test compares the two.
 from collections.abc import Callable
 
 from .nearness import no_group, no_groups, no_level, together, too_many_nodes
-from .phrases import Numbers, awaiting, booked, maintained, priority, too_wide
+from .phrases import (
+    Numbers,
+    awaiting,
+    booked,
+    booked_quota,
+    maintained,
+    priority,
+    slot_ahead,
+    slot_full,
+    too_wide,
+)
 from .world import Reason
 
 _UNITS = {"cpus": "CPU cores", "memory": "GiB of RAM", "disk": "GiB of disk"}
@@ -247,6 +257,7 @@ def _are(amount: int | str, one: str, many: str) -> str:
 CATALOGUE: dict[str, Callable[[Numbers], str]] = {
     "AwaitingPreemption": awaiting,
     "Backoff": _backoff,
+    "BookedQuota": booked_quota,
     "Fragmented": _fragmented,
     "Frozen": lambda n: (
         f"{n['by']} has stopped all placements: {n['why']}. It goes on when the freeze is lifted."
@@ -271,6 +282,8 @@ CATALOGUE: dict[str, Callable[[Numbers], str]] = {
     "QuotaNominal": _quota_nominal,
     "Reservation": booked,
     "Resources": _resources,
+    "SlotAhead": slot_ahead,
+    "SlotFull": slot_full,
     "Topology": together,
     "UserLimit": _user_limit,
 }

@@ -17,6 +17,9 @@ from .world import Booking, Gpu, PartPlan, Running, World
 # How long a claim that is past its end is thought to last still.
 OVERDUE_US = 60_000_000
 _COMES_BACK = ("held", "releasing")
+# As a booking: that of a job that leaves before any booking begins, if that is not too soon.
+FILLER = -1
+FILL_US = 900_000_000
 
 
 class Promise(NamedTuple):
@@ -30,7 +33,7 @@ class Promise(NamedTuple):
 
 
 class Span(NamedTuple):
-    """What a part asks of a node over time. ``booking``: the one whose cards are its own."""
+    """What a part asks of a node over time. ``booking``: it takes the cards of that one alone."""
 
     model: str
     card_memory_mib: int
@@ -60,6 +63,7 @@ class TimeLine:
         self._running: dict[int, list[Running]] = defaultdict(list)
         self._absent: set[Running] = set()
         self._built_so_far = 0
+        self._slots: dict[tuple[int, int], int] = {}
         for claim in sorted(world.running, key=lambda one: (one.job, one.node)):
             self._running[claim.node].append(claim)
         if world.bookings:
@@ -71,7 +75,7 @@ class TimeLine:
         if lanes is None:
             lanes = self._lanes[node] = {0: self._built(node, 0)}
         if booking and booking not in lanes:
-            if not any(claim.booking == booking for claim in self._claims[node]):
+            if not any(self._lets_in(claim, booking) for claim in self._claims[node]):
                 return lanes[0]
             lanes[booking] = self._built(node, booking)
         return lanes[booking]
@@ -178,7 +182,8 @@ class TimeLine:
         return self._cards[node]
 
     def _mask_for(self, node: int, span: Span) -> int:
-        return self.mask(node, span.model, span.card_memory_mib, span.capability, span.island)
+        mask = self.mask(node, span.model, span.card_memory_mib, span.capability, span.island)
+        return mask & self._slots.get((span.booking, node), 0) if span.booking > 0 else mask
 
     def mask(
         self, node: int, model: str, memory_mib: int, capability: int = 0, island: int = -1
@@ -197,7 +202,13 @@ class TimeLine:
 
     def _built(self, node: int, booking: int) -> Lane:
         claims = self._claims[node]
-        return self._filled(node, (c for c in claims if not booking or c.booking != booking))
+        return self._filled(node, (c for c in claims if not self._lets_in(c, booking)))
+
+    def _lets_in(self, claim: Claim, booking: int) -> bool:
+        """Return whether a booking's claim is not in the way of a job of that booking."""
+        if booking == FILLER:
+            return claim.booking > 0 and claim.start_us >= self.now_us + FILL_US
+        return booking > 0 and claim.booking == booking
 
     def _filled(self, node: int, claims: Iterable[Claim]) -> Lane:
         row = self._nodes[node]
@@ -243,6 +254,7 @@ class TimeLine:
     def _book_on(self, node: int, booking: Booking) -> None:
         mask = self._mask_of(node, set(booking.gpus))
         start_us, end_us = max(booking.start_us, self.now_us), booking.end_us
+        self._slots[booking.id, node] = mask
         self._claims[node].append(Claim(start_us, end_us, mask, booking=booking.id))
         self._promise(node, Promise(start_us, end_us, mask, booking.kind, booking.id))
 

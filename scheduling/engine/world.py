@@ -180,9 +180,9 @@ class Running:
 
     ``gpus`` are card ids. A card that is being cleaned is held until it is thought to be clean.
     ``leaving``: it was asked to stop or is gone; ``leaves_us`` is the end of its window then, 0 if
-    it has none. ``charged``: it counts against its team; a card being cleaned does not. What it did
-    before ``saved_us`` is kept. ``evictions`` and ``evicted_us`` are of the job: how often it was
-    evicted, and when last.
+    it has none. ``charged``: it counts against its team; a card being cleaned does not. ``booked``:
+    it runs in a booking, which is charged for its cards. What it did before ``saved_us`` is kept.
+    ``evictions`` and ``evicted_us`` are of the job: how often it was evicted, and when last.
     """
 
     job: int
@@ -206,6 +206,7 @@ class Running:
     leaving: bool = False
     leaves_us: int = 0
     charged: bool = True
+    booked: bool = False
     user: str = ""
 
 
@@ -213,7 +214,8 @@ class Running:
 class Booking:
     """Cards promised over [start_us, end_us): only jobs of that ``id`` may run into it there.
 
-    ``kind`` is reservation or maintenance. ``id`` is not 0.
+    ``kind`` is reservation or maintenance. ``id`` is not 0. Its cards are charged to ``team`` while
+    it lasts, 0 for nobody; those of its jobs are not charged beside it.
     """
 
     id: int
@@ -221,6 +223,8 @@ class Booking:
     start_us: int
     end_us: int
     kind: str = "reservation"
+    team: int = 0
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from nodes import hints
 from scheduling import audit, feasibility, pledges
 from scheduling.actors import Actor
 from scheduling.errors import InvalidOrder, WrongState
-from scheduling.models import Job, JobLog, Pool, PriorityClass, Team
+from scheduling.models import Job, JobLog, Pool, PriorityClass, Reservation, Team
 from scheduling.orders import JobOrder
 from scheduling.predictions import FORGOTTEN
 from scheduling.states import DONE, LIVE, JobEvent, JobState, StopReason
@@ -47,7 +47,8 @@ def draft(order: JobOrder, *, user_id: int, at: datetime) -> Job:
     team = Team.objects.filter(name=order.team).first()
     if team is None or team.children.exists():
         raise _bad("team", f"There is no team {order.team!r} that jobs can be submitted for.")
-    pool = _pool(order.pool)
+    slot = _slot(order, team, at)
+    pool = _pool_of(slot) if slot else _pool(order.pool)
     priority = PriorityClass.objects.filter(name=order.priority).first()
     if priority is None:
         known = ", ".join(PriorityClass.objects.values_list("name", flat=True))
@@ -77,6 +78,7 @@ def draft(order: JobOrder, *, user_id: int, at: datetime) -> Job:
         signal_to=order.signal_to,
         checkpoint_interval_s=order.checkpoint_interval_s,
         requeue=order.requeue,
+        reservation=slot,
         submitted_at=at,
     )
 
@@ -135,6 +137,31 @@ def _pool(name: str) -> Pool:
             return pool
     known = ", ".join(pool.name for pool in pools) or "none yet; an operator adds one"
     raise _bad("pool", f"There is no pool {name or 'default'!r}. Valid: {known}.")
+
+
+def _slot(order: JobOrder, team: Team, at: datetime) -> Reservation | None:
+    """The reservation the job names: one of its own team that is not over and has cards enough."""
+    if order.reservation is None:
+        return None
+    found = Reservation.objects.filter(
+        pk=order.reservation, team=team, state__in=Reservation.LIVE, end_at__gt=at
+    ).first()
+    if found is None:
+        raise _bad(
+            "reservation", f"{team.name} has no reservation {order.reservation} that is not over."
+        )
+    if order.gpus > found.gpus:
+        text = f"Reservation {found.pk} has {found.gpus} cards; {order.gpus} are asked."
+        raise _bad("gpus", text)
+    return found
+
+
+def _pool_of(slot: Reservation) -> Pool:
+    """The pool that the cards of a reservation are in."""
+    return Pool.objects.filter(
+        members__node__gpus__card__reservations__reservation=slot,
+        members__node__gpus__card__reservations__live=True,
+    )[0]
 
 
 def _time_limit(order: JobOrder, pool: Pool) -> int:

@@ -19,8 +19,7 @@ from scheduling.booking_orders import BookingOrder, Change, invalid
 from scheduling.booking_rules import utc
 from scheduling.engine.booking import Bookable
 from scheduling.errors import WrongState
-from scheduling.models import Job, Reservation, ReservationCard, Team
-from scheduling.states import JobState
+from scheduling.models import Reservation, ReservationCard, Team
 
 STALE_S = 60  # a start that just passed while the form was filled in means now
 
@@ -70,16 +69,15 @@ def cancel(actor: Actor, found: Reservation, *, at: datetime, reason: str = "") 
 def close(
     actor: Actor, row: Reservation, state: Reservation.State, *, at: datetime, reason: str = ""
 ) -> None:
-    """End a live booking's hold on its cards. The ledger lock is the caller's."""
+    """End a live booking's hold on its cards. The ledger lock is the caller's.
+
+    Jobs that wait for the slot are jobs of the ordinary queue from then on.
+    """
     ReservationCard.objects.filter(reservation=row, live=True).update(live=False)
     row.state, row.closed_at = state, at
     if row.start_at < at < row.end_at:
         row.end_at = at
     row.save(update_fields=["state", "closed_at", "end_at"])
-    # What waits for the slot goes on in the ordinary queue.
-    Job.objects.filter(reservation=row, state__in=[JobState.PENDING, JobState.HELD]).update(
-        reservation=None
-    )
     audit.note(
         actor, state.replace("_", " "), f"reservation {row.pk}", at=at, team_id=row.team_id,
         reason=reason, gpus=row.gpus,

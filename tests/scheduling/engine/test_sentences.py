@@ -43,6 +43,11 @@ SAID: list[tuple[Reason, str]] = [
         "It could not start a moment ago. It is tried again in 45 s.",
     ),
     (
+        reason("BookedQuota", booking=12, at_s=1_800_000_000),
+        "It could still run at 08:00 UTC on 15 Jan, when reservation 12 begins and counts against "
+        "its team's limit. With a time limit that ends before, it starts.",
+    ),
+    (
         reason(
             "Fragmented",
             model="H100",
@@ -135,6 +140,15 @@ SAID: list[tuple[Reason, str]] = [
         reason("Resources", what="gpus", model="H100", free=9, asked=16, failed=1, foreign=2),
         "Needs 16 H100; 9 are free. "
         "Of the rest, 1 has failed and 2 are in use by somebody outside.",
+    ),
+    (
+        reason("SlotAhead", booking=12, at_s=1_800_000_000),
+        "It runs in reservation 12, which begins at 08:00 UTC on 15 Jan.",
+    ),
+    (
+        reason("SlotFull", booking=12, cards=8, free=2, asked=4),
+        "It runs in reservation 12 alone and needs 4 cards of it; 2 of its 8 are free. "
+        "It starts when they are, or take it out of the reservation by submitting it anew.",
     ),
     (
         reason(

@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from scheduling.engine.lanes import FOREVER, Ask, Claim, Lane
 from scheduling.engine.plan import plan
-from scheduling.engine.world import Booking, World
+from scheduling.engine.world import Booking, Limit, Team, Use, World
 
 from .worlds import NOW_US, codes, job, nodes_of, placed, why, world
 
 S = 1_000_000
 
 
-def booked(day: World, *gpus: int, start_s: int, end_s: int, id: int = 9, **more: str) -> World:
-    booking = Booking(id, gpus, NOW_US + start_s * S, NOW_US + end_s * S, **more)
+def booked(day: World, *gpus: int, start_s: int, end_s: int, id: int = 9, **more: object) -> World:
+    booking = Booking(id, gpus, NOW_US + start_s * S, NOW_US + end_s * S, **more)  # type: ignore[arg-type]
     return replace(day, bookings=(*day.bookings, booking))
 
 
@@ -54,6 +54,51 @@ def test_a_job_of_the_booking_runs_in_it_and_nobody_else_does() -> None:
     day = booked(world({"a": 1}, queue=queue), 1, start_s=-5, end_s=99)
 
     assert placed(plan(day)) == {2: (1,)}
+
+
+def test_a_job_of_a_booking_gets_its_cards_alone_and_not_before_it_begins() -> None:
+    queue = [job(1, gpus=2, limit_us=60 * S, booking=9), job(2, limit_us=60 * S, booking=9)]
+    lab = world({"a": 4}, queue=queue)
+
+    assert placed(plan(booked(lab, 3, start_s=-5, end_s=99))) == {2: (3,)}
+    assert codes(plan(booked(lab, 3, start_s=-5, end_s=99))) == {1: ["SlotFull"]}
+    later = replace(lab, jobs=(job(3, booking=9, eligible_us=NOW_US + 50 * S),))
+    early = plan(booked(later, 3, start_s=50, end_s=99))
+    assert codes(early) == {3: ["SlotAhead"]}
+    assert dict(why(early, 3)[0].numbers)["at_s"] == (NOW_US // S + 50) // 60 * 60
+
+
+def test_a_job_of_a_booking_is_not_charged_beside_it() -> None:
+    inside = [job(1, limit_us=60 * S, booking=9), job(2, limit_us=60 * S)]
+    lab = world(
+        {"a": 2}, queue=inside, limits=[Limit(1, "", 1000)], uses=[Use(1, "H100", 1000, 0, 0)]
+    )
+    day = booked(lab, 1, start_s=-5, end_s=99, team=1)
+
+    assert placed(plan(day)) == {1: (1,)}
+    assert codes(plan(day)) == {2: ["QuotaLimit"]}
+
+
+def test_a_job_that_can_be_stopped_fills_the_time_up_to_a_booking_unless_it_is_near() -> None:
+    firm, soft = (world({"a": 1}, queue=[job(1, preemptible=may)]) for may in (False, True))
+
+    assert placed(plan(booked(firm, 1, start_s=900, end_s=999))) == {}
+    assert placed(plan(booked(soft, 1, start_s=900, end_s=999))) == {1: (1,)}
+    assert placed(plan(booked(soft, 1, start_s=899, end_s=999))) == {}
+
+
+def test_a_job_that_would_take_the_quota_of_a_booking_of_its_team_waits() -> None:
+    queue = [job(1, limit_us=50 * S), job(2, limit_us=51 * S), job(3, team=2, limit_us=51 * S)]
+    lab = world(
+        {"a": 4},
+        queue=queue,
+        teams=[Team(1, "vision", None), Team(2, "speech", None)],
+        limits=[Limit(1, "", 2000)],
+    )
+    day = booked(lab, 1, 2, start_s=50, end_s=99, team=1)
+
+    assert set(placed(plan(day))) == {1, 3}
+    assert codes(plan(day)) == {2: ["BookedQuota"]}
 
 
 def test_a_booking_that_is_over_is_in_nobodys_way() -> None:
