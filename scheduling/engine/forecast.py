@@ -53,7 +53,7 @@ class Forecast:
         if "NeverFits" in codes:
             return Start(None, None, "never")
         if job.id in self._cycle.handover.kept:
-            leaves_us = self._cycle.handover.leaves_us(job.id)
+            leaves_us = max(self._cycle.handover.leaves_us(job.id), self._cycle.now_us)
             return Start(leaves_us, leaves_us)
         after_us = max(job.eligible_us, self._cycle.now_us, self._strict_us[job.pool])
         needs = self._cycle.needs(job)

@@ -108,20 +108,24 @@ def _near(stock: Stock, shelf: Shelf, host: Host, need: Need) -> Near:
         lacks = tuple(what for what in lacks if not _comes_along(host, missing, need, what))
     if host.node.id not in stock.time.promises:
         return Near(host, away, missing, lacks)
-    promised = _in_the_way(stock, shelf, host, need, bool(lacks))
+    promised = _in_the_way(stock, shelf, host, need, lacks)
     return Near(host, away, missing, (*lacks, "promised") if promised else lacks, promised)
 
 
 def _in_the_way(
-    stock: Stock, shelf: Shelf, host: Host, need: Need, short_too: bool
+    stock: Stock, shelf: Shelf, host: Host, need: Need, lacks: tuple[str, ...]
 ) -> tuple[Promise, ...]:
     """Return the promises that keep a part off a node, once all that is short has come back."""
-    span = span_of(host, shelf.wanted, need)
-    if short_too:
-        blocked = stock.time.unpromised(host.node.id, span).bit_count() < need.gpus
-    else:
+    span, node = span_of(host, shelf.wanted, need), host.node.id
+    if not lacks:
         blocked = not lasts(stock, host, shelf.wanted, need)
-    return tuple(stock.time.in_the_way(host.node.id, span)) if blocked else ()
+    else:
+        # Cards that are not short do not come back: those that are free now have to do.
+        cards = stock.time.unpromised(node, span)
+        if "gpus" not in lacks:
+            cards &= stock.time.free_now(node)
+        blocked = cards.bit_count() < need.gpus
+    return tuple(stock.time.in_the_way(node, span)) if blocked else ()
 
 
 def _comes_along(host: Host, missing: int, need: Need, what: str) -> bool:

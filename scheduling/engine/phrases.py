@@ -25,8 +25,8 @@ def priority(n: Numbers) -> str:
     """Say who is ahead: jobs that want the same, one that cards are kept for, or a strict queue."""
     if n.get("kept"):
         return (
-            f"It would fit now, but could still run at {moment(n['at_s'])}, from when what it "
-            f"needs is kept for {_jobs(n)}. With a time limit that ends before, it starts."
+            f"It could still run at {moment(n['at_s'])}, from when what it needs is kept for "
+            f"{_jobs(n)}. With a time limit that ends before, that is no obstacle."
         )
     if n.get("strict"):
         return f"This pool starts jobs strictly in order, and {_jobs(n)} waits ahead of it."
@@ -40,7 +40,7 @@ def booked(n: Numbers) -> str:
     """Say that a booking of somebody else begins too soon."""
     return (
         f"It could still run at {moment(n['at_s'])}, when {_booking(n)} on {n['names']} begins. "
-        "With a time limit that ends before, it starts; else it waits for other cards."
+        "With a time limit that ends before, that is no obstacle; else it waits for other cards."
     )
 
 
@@ -48,7 +48,7 @@ def maintained(n: Numbers) -> str:
     """Say that a maintenance begins too soon."""
     return (
         f"It could still run at {moment(n['at_s'])}, when maintenance of {n['names']} begins. "
-        "With a time limit that ends before, it starts; else it waits for other nodes."
+        "With a time limit that ends before, that is no obstacle; else it waits for other nodes."
     )
 
 

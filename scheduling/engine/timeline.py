@@ -162,6 +162,10 @@ class TimeLine:
             mask &= ~promise.mask
         return mask
 
+    def free_now(self, node: int) -> int:
+        """Return the cards of a node that nobody has now."""
+        return self.lane(node).masks[0]
+
     def reach(self, limit_us: int) -> int:
         """Return the shortest limit with which a start now runs over the same promises' beginnings.
 

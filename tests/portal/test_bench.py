@@ -164,6 +164,15 @@ def test_without_a_running_portal_the_measurement_says_how_to_start_one(tmp_path
         Stage(tmp_path, "http://127.0.0.1:1").client("alice")
 
 
+def test_explain_ends_with_its_answer_as_one_line_of_json():
+    out = StringIO()
+    call_command("bench", "explain", "--worlds", "5", "--seed", "3", stdout=out, stderr=StringIO())
+
+    said = json.loads(out.getvalue().splitlines()[-1])
+    assert (said["bench"], said["results"]["worlds"]) == ("explain", 5)
+    assert said["results"]["reasons_true_percent"] == 100.0
+
+
 @pytest.mark.parametrize("words", [["faults", "--kill", "web,nobody"], ["latency", "--jobs", "0"]])
 def test_options_that_cannot_be_meant_are_refused_with_the_valid_ones(words):
     with pytest.raises(CommandError, match=r"give some of web|from 1 to"):

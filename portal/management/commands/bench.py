@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from portal.bench import crowd, faults, figures, latency, stage, throughput
+from portal.bench import crowd, explaining, faults, figures, latency, stage, throughput
 from portal.client import Client, ClientError
 
 
@@ -23,6 +23,7 @@ class Command(BaseCommand):
         names = parser.add_subparsers(dest="bench", required=True, metavar="NAME")
         _latency_options(names.add_parser("latency", help="accepted -> process started"))
         _throughput_options(names.add_parser("throughput", help="short jobs a second"))
+        _explain_options(names.add_parser("explain", help="is what waiting jobs are told true?"))
         _faults_options(names.add_parser("faults", help="kill processes, count what is lost"))
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -30,6 +31,7 @@ class Command(BaseCommand):
             "latency": self._latency,
             "throughput": self._throughput,
             "faults": self._faults,
+            "explain": self._explain,
         }
         try:
             said = measure[options["bench"]](options)
@@ -68,6 +70,14 @@ class Command(BaseCommand):
         self._say(f"seed {seed}")
         with stage.private(demo_nodes=3, say=self._say, keep=options["keep"]) as own:
             return faults.run(own, plan, seed=seed, say=self._say)
+
+    def _explain(self, options: dict[str, Any]) -> dict[str, Any]:
+        return explaining.run(options["worlds"], seed=options["seed"], say=self._say)
+
+
+def _explain_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--worlds", type=_count, default=500)
+    parser.add_argument("--seed", type=int, default=0, help="of the first world")
 
 
 def _latency_options(parser: argparse.ArgumentParser) -> None:

@@ -83,7 +83,7 @@ SAID: list[tuple[Reason, str]] = [
     (
         reason("Maintenance", bookings="4", names="h01, h02", nodes=2, at_s=1_800_000_000),
         "It could still run at 08:00 UTC on 15 Jan, when maintenance of h01, h02 begins. "
-        "With a time limit that ends before, it starts; else it waits for other nodes.",
+        "With a time limit that ends before, that is no obstacle; else it waits for other nodes.",
     ),
     (
         reason("NeverFits", what="gpus", model="H100", asked=16, largest=8, nodes=1, spread=2),
@@ -134,7 +134,7 @@ SAID: list[tuple[Reason, str]] = [
     (
         reason("Reservation", bookings="4", names="h01", nodes=1, at_s=1_800_000_000),
         "It could still run at 08:00 UTC on 15 Jan, when a reservation on h01 begins. "
-        "With a time limit that ends before, it starts; else it waits for other cards.",
+        "With a time limit that ends before, that is no obstacle; else it waits for other cards.",
     ),
     (
         reason("Resources", what="gpus", model="H100", free=9, asked=16, failed=1, foreign=2),
@@ -212,8 +212,8 @@ MORE: list[tuple[Reason, str]] = [
     ),
     (
         reason("Priority", kept=1, ahead=1, jobs="17", at_s=1_800_000_000),
-        "It would fit now, but could still run at 08:00 UTC on 15 Jan, from when what it needs "
-        "is kept for job 17. With a time limit that ends before, it starts.",
+        "It could still run at 08:00 UTC on 15 Jan, from when what it needs is kept for job 17. "
+        "With a time limit that ends before, that is no obstacle.",
     ),
     (
         reason("Priority", strict=1, ahead=1, jobs="17"),
