@@ -5,16 +5,19 @@ does not know although its start was acknowledged has no process, and is reporte
 """
 
 import logging
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
+
+from django.db import transaction
 
 from nodes import clock, hints, liveness, runs
 from nodes.errors import NodeError, NodeRefused, NodeUnreachable
 from nodes.models import Node
 
-from . import finishing, leases, reports, strays
-from .actors import COMMAND
-from .models import Lease, Part
+from . import audit, finishing, leases, reports, strays
+from .actors import COMMAND, NODES
+from .models import Attempt, Lease, Part
 from .part_facts import free_clean_cards
 
 log = logging.getLogger(__name__)
@@ -30,7 +33,7 @@ def look(node_id: int) -> None:
         return
     live = list(
         Part.objects.filter(node=node, gone_at__isnull=True, go_sent_at__isnull=False)
-        .select_related("attempt")
+        .select_related("attempt__job", "node")
         .order_by("id")
     )
     asked_at = clock.now()
@@ -42,6 +45,7 @@ def look(node_id: int) -> None:
     at = clock.now()
     liveness.heard(node, boot_id=str(said.get("boot_id") or ""), at=at)
     reports.hear(node.pk, said.get("reports") or [], at=at)
+    _note_stuck(live, said.get("reports") or [], at=at)
     _lost_runs(live, said.get("unknown") or [], asked_at=asked_at, at=at)
     reports.take()
     strays.look_again(node)
@@ -55,7 +59,7 @@ def tidy(node: Node, *, at: datetime) -> None:
     """
     parts = (
         Part.objects.filter(node=node, gone_at__isnull=False, settled_at__isnull=True)
-        .select_related("node", "attempt__job")
+        .select_related("node", "attempt__job__user")
         .prefetch_related("leases")
         .order_by("id")[:MOST_SETTLED]
     )
@@ -115,19 +119,55 @@ def _seen_clean(part: Part) -> dict[str, dict[str, bool]]:
 
 
 def _give_up_on(lease: Lease, part: Part, answer: dict[str, Any], *, at: datetime) -> None:
+    """Withhold a card that did not get clean, naming the job and the user that left it so."""
     if lease.releasing_at is None or at - lease.releasing_at < DIRTY_FOR:
         return
+    job = part.attempt.job
     card = (answer.get("cards") or {}).get(lease.card.gpu.uuid) or {}
-    pids = [p for p in card.get("pids") or [] if isinstance(p, dict)]
-    left = ", ".join(f"pid {p.get('pid')} of {p.get('user')}" for p in pids[:4])
-    whose = f"Job {part.attempt.job_id} ({part.attempt.run_id})"
+    left = _processes(card.get("pids"))
+    whose = f"Job {job.pk} ({part.attempt.run_id}) of {job.user.get_username()}"
     late = f"{int(DIRTY_FOR.total_seconds())} s after its end"
     if card.get("used_mib") is None:
         note = f"{whose} had this card; its node cannot tell {late} whether it is clean."
     else:
         used = f"{card['used_mib']} MiB in use{' by ' + left if left else ''}"
         note = f"{whose} left {used} {late}."
-    leases.quarantine(lease, at=at, note=note[:500])
+    with transaction.atomic():
+        if leases.quarantine(lease, at=at, note=note[:500]):
+            subject = f"card {lease.card.gpu.uuid}"
+            facts = {"job": job.pk, "user": job.user.get_username(), "node": part.node.name}
+            audit.note(
+                NODES, "quarantine", subject, at=at, team_id=job.team_id, reason=note, **facts
+            )
+
+
+def _processes(told: Any) -> str:
+    """Such as: pid 812 of alice (python, state D in nv_wait). Empty for none, and for nonsense."""
+    found = [one for one in told if isinstance(one, dict)] if isinstance(told, list) else []
+    words = []
+    for one in found[:4]:
+        whose = f" of {one['user']}" if one.get("user") else ""
+        waits = f" in {one['wchan']}" if one.get("wchan") not in (None, "", "0") else ""
+        state = f"state {one['state']}{waits}" if one.get("state") else ""
+        more = ", ".join(str(word) for word in (one.get("name"), state) if word)
+        words.append(f"pid {one.get('pid')}{whose}{f' ({more})' if more else ''}")
+    return ", ".join(words)
+
+
+def _note_stuck(live: list[Part], said: Sequence[Any], *, at: datetime) -> None:
+    """What KILL does not end is named on the attempt, once as it is: nothing else can be done."""
+    stuck = {one.get("run"): one.get("stuck") for one in said if isinstance(one, dict)}
+    for part in live:
+        left = _processes(stuck.get(part.attempt.run_id))
+        if not left:
+            continue
+        note = f"KILL does not end {left} on {part.node.name}; its cards stay held."
+        attempt = Attempt.objects.filter(pk=part.attempt_id, ended_at__isnull=True)
+        with transaction.atomic():
+            if attempt.exclude(note=note[:500]).update(note=note[:500]):
+                job = part.attempt.job
+                subject = f"job {job.pk}"
+                audit.note(NODES, "stuck", subject, at=at, team_id=job.team_id, reason=note[:500])
 
 
 def _lost_runs(live: list[Part], unknown: list[str], *, asked_at: datetime, at: datetime) -> None:

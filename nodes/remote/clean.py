@@ -6,18 +6,18 @@ and removes nothing of a run that is not over.
 
 from __future__ import annotations
 
+import os
 import shutil
-from pathlib import Path
-from typing import List
+from typing import Dict
 
-from . import report
+from . import environment, facts, report, shared, tree
+from .files import Fact
 from .gate import card_states
 from .node import Node
 from .paths import RunPaths
 from .protocol import Answer, Args, boolean, run_id
 from .waiting import Steps, in_child
 
-SHM = Path("/dev/shm")  # noqa: S108 - looked through, never written to
 REMOVAL_LIMIT_S = 60.0
 
 
@@ -37,23 +37,37 @@ def clean(node: Node, args: Args) -> Steps:
     return {"clean": (over or nothing) and tidy, "cards": cards}
 
 
-def shared_memory(paths: RunPaths) -> List[Path]:
-    """Files in /dev/shm that carry the run's id in their name."""
+def named(paths: RunPaths, uid: int) -> Dict[str, int]:
+    """Files of the run's user in /dev/shm that carry the run's id in their name: it made them."""
+    found = shared.inodes()
+    return {
+        name: found[name]
+        for name in found
+        if paths.run in name and tree.owner_of_file(shared.SHM / name) == uid
+    }
+
+
+def account(paths: RunPaths) -> int:
+    order = facts.read(paths.order)
     try:
-        return [entry for entry in SHM.iterdir() if paths.run in entry.name]
-    except OSError:
-        return []
+        return environment.person(order).pw_uid if order else os.geteuid()
+    except KeyError:  # the user was taken away since
+        return os.geteuid()
+
+
+def used(paths: RunPaths) -> Fact:
+    """Shared memory that the keeper saw its processes use, and what is named after the run."""
+    told = (facts.read(paths.seen) or {}).get("shared") or {}
+    files = dict(told.get("files", {}), **named(paths, account(paths)))
+    return {"files": files, "segments": told.get("segments", {})}
 
 
 def has_leftovers(paths: RunPaths) -> bool:
-    return paths.tmp.exists() or bool(shared_memory(paths))
+    told, uid = used(paths), account(paths)
+    return paths.tmp.exists() or bool(shared.left(told, uid) or shared.segments_left(told, uid))
 
 
 def remove_leftovers(paths: RunPaths) -> Answer:
     shutil.rmtree(str(paths.tmp), ignore_errors=True)
-    for entry in shared_memory(paths):
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(str(entry), ignore_errors=True)
-        else:
-            entry.unlink(missing_ok=True)
+    shared.remove(used(paths), account(paths))
     return {}

@@ -37,6 +37,10 @@ def file_name(value: Any) -> bool:
     return words(value) and "/" not in value
 
 
+def numeral(value: Any) -> bool:
+    return words(value) and value.isascii() and value.isdecimal() and len(value) < 12
+
+
 def truth(value: Any) -> bool:
     return isinstance(value, bool)
 
@@ -88,6 +92,9 @@ PROGRESS = fields(
 PIDS = each(fields(pid=whole))
 CARD = fields(clean=truth, used_mib=or_null(number), baseline_mib=number, pids=PIDS, foreign=PIDS)
 
+STUCK = fields(pid=whole, state=words, name=words, wchan=words)
+SHARED = fields(files=mapping(whole, file_name), segments=mapping(whole, numeral))
+
 SHAPES: Dict[str, Check] = {
     "order.json": fields(
         boot_id=words,
@@ -101,9 +108,13 @@ SHAPES: Dict[str, Check] = {
     "started.json": fields(boot_id=words, started_at_s=number, ranks=each(PROCESS)),
     "stop.json": fields(grace_s=number, reason=words, signal=signal_word, asked_at_s=number),
     "limit.json": fields(limit_s=or_null(number)),
-    "stopping.json": fields(kill_at_s=number),
+    "stopping.json": lambda value: (
+        fields(kill_at_s=number)(value) and each(STUCK)(value.get("stuck", []))
+    ),
     "saved.json": PROGRESS,
-    "seen.json": fields(processes=mapping(whole, lambda pid: pid.isdecimal() and len(pid) < 12)),
+    "seen.json": lambda value: (
+        fields(processes=mapping(whole, numeral))(value) and or_null(SHARED)(value.get("shared"))
+    ),
     "gap.json": fields(gaps=mapping(each(whole))),
     "gate.json": fields(cards=mapping(CARD)),
     "ended.json": fields(

@@ -33,6 +33,13 @@ def is_own(run: str, seen: Dict[int, int], process: Fact) -> bool:
     return pid in seen and (process["uid"] is None or tree.start_of(pid) == seen[pid])
 
 
+def waiting_at(pid: int) -> Fact:
+    """State and wait channel of a process that should be gone; empty where it is."""
+    process = tree.read(pid)
+    told = tree.told_of(process) if process is not None else {"state": "", "wchan": ""}
+    return {name: told[name] for name in ("state", "wchan")}
+
+
 def card_state(run: str, seen: Dict[int, int], baseline_mib: int, card: Optional[Fact]) -> Fact:
     """{"clean", "used_mib", "baseline_mib", "pids": of the run, "foreign": of anybody else}."""
     state = {"clean": False, "used_mib": None, "baseline_mib": baseline_mib}
@@ -40,6 +47,7 @@ def card_state(run: str, seen: Dict[int, int], baseline_mib: int, card: Optional
         return dict(state, pids=[], foreign=[])
     own = [process for process in card["processes"] if is_own(run, seen, process)]
     foreign = [process for process in card["processes"] if process not in own]
+    own = [dict(process, **waiting_at(process["pid"])) for process in own]
     used_mib = card["used_mib"]
     # what nobody can be named for counts against the run: its memory may be on its way out
     theirs_mib = used_by([process for process in foreign if process["uid"] is not None])

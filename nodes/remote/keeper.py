@@ -124,6 +124,7 @@ class Keeper:
     def obey(self) -> None:
         stop = self.changed(self.paths.stop)
         if stop is not None:
+            self.seen.look(self.ranks, now=True)
             self.stopping.hear(stop)
         limit = self.changed(self.paths.limit)
         if limit is not None:

@@ -73,6 +73,7 @@ def blank(paths: RunPaths, state: str, seq: int, boot: Optional[str]) -> Report:
         "asked_s": None,
         "holds": (facts.read(paths.order) or {}).get("cards", []),
         "progress": None,
+        "stuck": [],
     }
 
 
@@ -82,6 +83,7 @@ def running(paths: RunPaths, claim: Dict[str, Any]) -> Report:
         return blank(paths, "prepared", SEQ["prepared"], claim["boot_id"])
     report = blank(paths, "started", SEQ["started"], claim["boot_id"])
     fill_started(report, paths, started)
+    report["stuck"] = (facts.read(paths.stopping) or {}).get("stuck", [])
     return report
 
 

@@ -16,6 +16,7 @@ from .files import Fact, write_json
 from .paths import RunPaths
 
 TRIES = 5
+STUCK_AFTER_S, TELL_S, MOST_STUCK = 5.0, 5.0, 8
 STRENGTH = (
     "withdraw",
     "reclaim",
@@ -53,6 +54,8 @@ class Stopping:
         self.signal_name = "TERM"
         self.to_first = False
         self.asked_at_s: Optional[float] = None
+        self.stuck: List[Dict[str, object]] = []
+        self.told_s = 0.0
 
     def begin(
         self, reason: Optional[str], grace_s: float, signal_name: str, to: str = "group"
@@ -109,6 +112,7 @@ class Stopping:
             "signal": self.signal_name,
             "kill_at_s": self.kill_at_s,
             "deadline_at_s": time.time() + left_s,
+            "stuck": self.stuck,
         }
         try:
             write_json(self.paths.stopping, fact, mode=0o644)
@@ -116,8 +120,15 @@ class Stopping:
             pass  # a full disk must not keep a run from being stopped
 
     def tick(self) -> None:
-        if time.monotonic() >= self.kill_at_s:
-            send(self.alive(), signal.SIGKILL, set())
+        if time.monotonic() < self.kill_at_s:
+            return
+        left = self.alive()
+        send(left, signal.SIGKILL, set())
+        if left and time.monotonic() >= max(self.kill_at_s + STUCK_AFTER_S, self.told_s + TELL_S):
+            # the kernel does not let them go: say who they are and what they wait for
+            self.told_s = time.monotonic()
+            self.stuck = [tree.told_of(process) for process in left[:MOST_STUCK]]
+            self.announce()
 
 
 def number_of(signal_name: str) -> int:

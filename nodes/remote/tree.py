@@ -7,6 +7,7 @@ since boot), so a number used again is somebody else.
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import Dict, Iterable, List, NamedTuple, Optional, Set
 
@@ -125,6 +126,27 @@ def owner_of(pid: int) -> int:
         return os.stat("/proc/{}".format(pid)).st_uid  # noqa: PTH116 - asked of every process
     except OSError:
         return -1
+
+
+def owner_of_file(path: Path) -> int:
+    """The uid of a plain file; -1 where there is none."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return -1
+    return found.st_uid if stat.S_ISREG(found.st_mode) else -1
+
+
+def told_of(process: Process) -> Dict[str, object]:
+    """A process in words: its name, and where it waits if it cannot be ended."""
+    found: Dict[str, object] = {"pid": process.pid, "state": process.state}
+    for word, name in (("name", "comm"), ("wchan", "wchan")):
+        try:
+            text = (PROC / str(process.pid) / name).read_text(errors="replace").strip()
+        except OSError:
+            text = ""
+        found[word] = text[:64]
+    return found
 
 
 def grown_from(table: Table, roots: Iterable[int]) -> Set[int]:
