@@ -17,10 +17,10 @@ from django.db.models.functions import Coalesce
 
 from nodes.models import Gpu, Node
 
-from . import bookings, occupancy, pledges, predictions, usage
+from . import bookings, limits, occupancy, pledges, predictions, usage
 from .engine import world
 from .leases import charged
-from .models import ExcludedNode, Job, Lease, Ledger, Part, Pool, Quota, Team
+from .models import ExcludedNode, Job, Lease, Ledger, Part, Pool, Team
 from .states import JobState
 
 WORKING = (Node.Health.OK, Node.Health.WATCH)
@@ -45,7 +45,7 @@ class Snapshot:
 
 
 def take(now: datetime) -> Snapshot:
-    """Read everything one cycle may look at: sixteen queries, whatever the size."""
+    """Read everything one cycle may look at: seventeen queries and few more, whatever the size."""
     version = Ledger.objects.values_list("version", flat=True).get(pk=1)
     booked = bookings.live(now)
     jobs, told = _jobs(now, bookings.slots(booked, now))
@@ -55,7 +55,7 @@ def take(now: datetime) -> Snapshot:
             nodes=_nodes(),
             jobs=jobs,
             teams=teams(),
-            limits=limits(),
+            limits=limits.limits(now),
             uses=_uses(bookings.charged(booked, now)),
             running=occupancy.running(now),
             bookings=bookings.for_engine(booked),
@@ -70,9 +70,10 @@ def take(now: datetime) -> Snapshot:
 
 
 def inventory(now: datetime) -> world.World:
-    """Nodes, teams and limits alone: what a submission is held against. Five queries."""
+    """Nodes, teams and limits alone: what a submission is held against. Six queries."""
+    held_to = limits.limits(now, budgets=False)
     return world.World(
-        now_us=_us(now), nodes=_nodes(), jobs=(), teams=teams(), limits=limits(), uses=()
+        now_us=_us(now), nodes=_nodes(), jobs=(), teams=teams(), limits=held_to, uses=()
     )
 
 
@@ -232,23 +233,6 @@ def teams() -> tuple[world.Team, ...]:
     )
     rows = Team.objects.order_by("id").annotate(share=weight)
     return tuple(world.Team(*row) for row in rows.values_list("id", "name", "parent_id", "share"))
-
-
-def limits() -> tuple[world.Limit, ...]:
-    """The most each team may hold. One query."""
-    return tuple(
-        world.Limit(
-            q.team_id,
-            q.gpu_model,
-            q.limit_milli,
-            q.cpus,
-            q.memory_mib,
-            nominal_milli=q.nominal_milli,
-            lending_milli=q.lending_limit_milli,
-            user_milli=q.user_milli,
-        )
-        for q in Quota.objects.order_by("team_id", "gpu_model")
-    )
 
 
 def _uses(slots: Mapping[tuple[int, str, int, int], int]) -> tuple[world.Use, ...]:

@@ -18,7 +18,7 @@ from .skyline import Skyline
 from .world import Job
 
 # Codes of those who wait for what others of their teams hold.
-_SHARES = frozenset(("QuotaBorrow", "QuotaLimit", "QuotaNominal", "UserLimit"))
+_SHARES = frozenset(("Budget", "QuotaBorrow", "QuotaLimit", "QuotaNominal", "UserLimit"))
 # Looks at the lane of a node that a cycle spends on exact forecasts.
 LOOKS = 12_000
 

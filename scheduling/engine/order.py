@@ -7,6 +7,7 @@ teams within their GPU-hours before those above them, then the fair tree, then s
 from collections.abc import Iterable
 from itertools import groupby
 
+from .budgets import Overdrawn
 from .fair import Fair
 from .world import Job, World
 
@@ -17,12 +18,13 @@ def in_order(world: World) -> list[Job]:
     Cost: O(n log n + n x depth x log teams).
     """
     starved = _starved(world)
-    rest = sorted(
-        (job for job in world.jobs if job not in starved), key=lambda job: (-job.priority, job.id)
-    )
+    overdrawn = Overdrawn(world)
+    turns = {
+        job: (-job.priority, overdrawn(job)) for job in _oldest(world.jobs) if job not in starved
+    }
     fair = Fair(world.teams, world.spent)
     line = sorted(starved, key=lambda job: (job.submitted_us, job.id))
-    for _, jobs in groupby(rest, key=lambda job: job.priority):
+    for _, jobs in groupby(sorted(turns, key=turns.__getitem__), key=turns.__getitem__):
         line += fair.line(jobs)
     return line
 

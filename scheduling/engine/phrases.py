@@ -36,6 +36,16 @@ def priority(n: Numbers) -> str:
     return f"{ahead} jobs are ahead that want the same cards{_named(n)}."
 
 
+def budget(n: Numbers) -> str:
+    """Say that a month's GPU-hours are used up, and when new ones come."""
+    used, most = (_hours(n[name]) for name in ("held", "budget"))
+    kind = f" on {n['model']}" if n["model"] else ""
+    return (
+        f"{n['team']} has used {used} of its {most} GPU-hours{kind} of this month. "
+        f"It starts when new ones come, at {moment(n['renews_s'])}, or when the budget is raised."
+    )
+
+
 def booked(n: Numbers) -> str:
     """Say that a booking of somebody else begins too soon."""
     return (
@@ -99,6 +109,11 @@ def booked_quota(n: Numbers) -> str:
         f"It could still run at {moment(n['at_s'])}, when reservation {n['booking']} begins and "
         "counts against its team's limit. With a time limit that ends before, it starts."
     )
+
+
+def _hours(milli_s: int | str) -> str:
+    hours = int(milli_s) / 3_600_000
+    return f"{hours:,.0f}" if hours >= 100 else f"{hours:.3g}"
 
 
 def _booking(n: Numbers) -> str:

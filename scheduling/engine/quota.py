@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from .budgets import blocks
 from .tree import Tree
 from .world import Job, Limit, Reason, Running, Team, Use, reason
 
@@ -169,6 +170,8 @@ class Ledger:
                 limit = self._limits.get((link, model))
                 if limit is not None:
                     yield from self._over_gpus(limit, below, (counted, firm), who)
+                    if limit.budget is not None and asked.milli > 0:
+                        yield from blocks(limit, self._tree.name(link))
                     if limit.cpus is not None or limit.memory_mib is not None:
                         yield from self._over_sides(limit, asked)
                     if below is None and limit.user_milli is not None:

@@ -13,6 +13,7 @@ from .phrases import (
     awaiting,
     booked,
     booked_quota,
+    budget,
     maintained,
     priority,
     slot_ahead,
@@ -258,6 +259,7 @@ CATALOGUE: dict[str, Callable[[Numbers], str]] = {
     "AwaitingPreemption": awaiting,
     "Backoff": _backoff,
     "BookedQuota": booked_quota,
+    "Budget": budget,
     "Fragmented": _fragmented,
     "Frozen": lambda n: (
         f"{n['by']} has stopped all placements: {n['why']}. It goes on when the freeze is lifted."

@@ -103,6 +103,19 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
+class Budget:
+    """What a team may use until ``renews_us``, and has used, in milli-GPU-seconds.
+
+    Beyond a ``hard`` one nothing starts; beyond another the team's jobs go after those of others.
+    """
+
+    milli_s: int
+    spent_milli_s: int
+    hard: bool
+    renews_us: int
+
+
+@dataclass(frozen=True, slots=True)
 class Limit:
     """The most a team's subtree may hold; ``gpu_model`` "" is all together, None is no limit.
 
@@ -118,6 +131,7 @@ class Limit:
     nominal_milli: int = 0
     lending_milli: int | None = None
     user_milli: int | None = None
+    budget: Budget | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from .claims import Card, Lease, Pledge, PledgeCard, PledgePart
 from .jobs import Attempt, ExcludedNode, Job, LogPiece, Part
 from .records import AuditEntry, ControlLease, Freeze, JobLog, Ledger, UnknownRun
 from .reservations import BookingRule, Reservation, ReservationCard
-from .tenancy import Member, Pool, PoolNode, PriorityClass, Quota, Team
+from .tenancy import Loan, Member, Pool, PoolNode, PriorityClass, Quota, Team
 from .usage import RecentUse, UsageEntry, UsageSum
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "JobLog",
     "Lease",
     "Ledger",
+    "Loan",
     "LogPiece",
     "Member",
     "Part",

@@ -74,6 +74,9 @@ class Quota(models.Model):
     cpus = models.PositiveIntegerField(null=True, blank=True)
     memory_mib = models.PositiveIntegerField(null=True, blank=True)
     gpu_hours_a_month = models.PositiveIntegerField(null=True, blank=True)
+    budget_is_hard = models.BooleanField(
+        default=False, help_text="Beyond it nothing starts; else its jobs go after others'."
+    )
 
     class Meta:
         constraints = [
@@ -89,6 +92,40 @@ class Quota(models.Model):
         if self.borrowing_limit_milli is None:
             return None
         return self.nominal_milli + self.borrowing_limit_milli
+
+
+class Loan(models.Model):
+    """A dated transfer of nominal from one leaf team to another: [from_at, until_at)."""
+
+    lender = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="loans_given")
+    borrower = models.ForeignKey(Team, on_delete=models.PROTECT, related_name="loans_taken")
+    gpu_model = models.CharField(max_length=96, blank=True)
+    milli = models.PositiveIntegerField(help_text="Thousandths of a GPU.")
+    from_at = models.DateTimeField()
+    until_at = models.DateTimeField()
+    reason = models.CharField(max_length=500, blank=True)
+    made_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, related_name="+"
+    )
+    made_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, blank=True, help_text="Given back before its time.")
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(until_at__gt=models.F("from_at")),
+                name="a_loan_ends_after_it_began",
+            ),
+            models.CheckConstraint(
+                condition=~models.Q(lender=models.F("borrower")), name="nobody_lends_to_themselves"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return (
+            f"{self.milli / 1000:g} × {self.gpu_model or 'GPU'}, {self.lender} to {self.borrower}"
+        )
 
 
 class PriorityClass(models.Model):

@@ -49,6 +49,20 @@ SAID: list[tuple[Reason, str]] = [
     ),
     (
         reason(
+            "Budget",
+            team="vision",
+            team_id=1,
+            model="",
+            what="budget",
+            budget=3_600_000_000,
+            held=3_690_000_000,
+            renews_s=1_800_000_000,
+        ),
+        "vision has used 1,025 of its 1,000 GPU-hours of this month. It starts when new ones come, "
+        "at 08:00 UTC on 15 Jan, or when the budget is raised.",
+    ),
+    (
+        reason(
             "Fragmented",
             model="H100",
             asked=4,
