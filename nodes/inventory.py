@@ -1,8 +1,8 @@
 """What a probe saw becomes rows: the node's size and facts, its cards and who else uses them.
 
 A card is its UUID: seen again it is the same row, on another node it moves, unseen it stays and
-is not ``present``. Never deletes, never places, never judges health. Runs every 30 s a node, so
-it costs at most six queries; a new fact belongs to `readings`.
+is not ``present``. Never deletes, never places; `conditions` judges health. Runs every 30 s a node,
+so it costs at most ten queries; a new fact belongs to `readings`.
 """
 
 import logging
@@ -12,7 +12,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q
 
-from . import hints
+from . import conditions, hints
 from .models import Gpu, Node
 from .readings import CardReading, Readings, read
 
@@ -37,7 +37,9 @@ def take_in(node: Node, probe_answer: dict[str, Any], at: datetime) -> bool:
         was = Node.objects.select_for_update().get(pk=node.pk)
         if was.probed_at is not None and was.probed_at > at:
             return False
+        before = {gpu.uuid: gpu for gpu in Gpu.objects.filter(node=was)}
         cards_changed, unbelieved = _take_cards(was, readings, at)
+        cards_changed |= conditions.take(was, before, readings, at=at)
         turned = was.driver_silent != bool(readings.facts["nvml_error"])
         changed = cards_changed or turned or _measures(was) != _measures(readings)
         _write_node(was, readings, unbelieved, at)
@@ -55,9 +57,15 @@ def _measures(of: Node | Readings) -> tuple[int, int, int, str]:
 def _write_node(node: Node, readings: Readings, unbelieved: list[str], at: datetime) -> None:
     node.cpus, node.memory_mib = readings.cpus, readings.memory_mib
     node.disk_gib, node.boot_id = readings.disk_gib, readings.boot_id
+    if readings.kernel_cursor is not None:
+        node.kernel_cursor = readings.kernel_cursor
     node.facts = {**readings.facts, "odd": [*readings.odd, *unbelieved][:8]}
     node.probed_at = at
-    node.save(update_fields=["cpus", "memory_mib", "disk_gib", "boot_id", "facts", "probed_at"])
+    node.save(
+        update_fields=[
+            "cpus", "memory_mib", "disk_gib", "boot_id", "facts", "probed_at", "kernel_cursor",
+        ]
+    )  # fmt: skip
 
 
 def _take_cards(node: Node, readings: Readings, at: datetime) -> tuple[bool, list[str]]:

@@ -56,6 +56,9 @@ class Node(models.Model):
     boot_id = models.CharField(max_length=64, blank=True)
     seen_at = models.DateTimeField(null=True)
     probed_at = models.DateTimeField(null=True)
+    kernel_cursor = models.BigIntegerField(
+        default=-1, help_text="The last line of this boot's kernel log that was read."
+    )
     missed_looks = models.PositiveIntegerField(default=0)
     silence = models.TextField(blank=True, help_text="Why the last look got no answer.")
     alarm = models.TextField(blank=True)
@@ -79,7 +82,10 @@ class Node(models.Model):
 
 
 class Gpu(models.Model):
-    """A card, known by its UUID; written by the probe only. A MIG slice has a parent."""
+    """A card, known by its UUID; written by the probe only. A MIG slice has a parent.
+
+    ``health`` has one writer, ``nodes.conditions``; ``override`` is an operator's, until a date.
+    """
 
     uuid = models.CharField(max_length=96, unique=True)
     node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="gpus")
@@ -100,12 +106,40 @@ class Gpu(models.Model):
     )
     facts = models.JSONField(default=dict, blank=True)
     seen_at = models.DateTimeField(null=True)
+    conditions = models.JSONField(
+        default=dict, blank=True, help_text="What each health rule remembers of the card."
+    )
+    health_rule = models.CharField(max_length=32, blank=True)
+    health_evidence = models.TextField(blank=True)
+    override = models.CharField(max_length=8, choices=Node.Health, blank=True)
+    override_until = models.DateTimeField(null=True, blank=True)
+    override_reason = models.TextField(blank=True)
 
     class Meta:
         ordering = ["node_id", "index"]
 
     def __str__(self) -> str:
         return f"{self.node_id}/{self.index} {self.model}"
+
+
+class HealthChange(models.Model):
+    """A verdict on a card that changed: by which rule, on what evidence, or by whom. Kept."""
+
+    gpu = models.ForeignKey(Gpu, on_delete=models.PROTECT, related_name="health_changes")
+    at = models.DateTimeField()
+    was = models.CharField(max_length=8, choices=Node.Health)
+    now = models.CharField(max_length=8, choices=Node.Health)
+    rule = models.CharField(max_length=32, blank=True)
+    evidence = models.TextField(blank=True)
+    boot_id = models.CharField(max_length=64, blank=True)
+    actor = models.CharField(max_length=150, blank=True, help_text="Empty: the rules.")
+
+    class Meta:
+        ordering = ["-at", "-id"]
+        indexes = [models.Index(fields=["now", "at"], name="health_by_time")]
+
+    def __str__(self) -> str:
+        return f"{self.gpu}: {self.was} to {self.now}"
 
 
 class RunReport(models.Model):

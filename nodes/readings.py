@@ -22,7 +22,13 @@ MACHINE_FACTS = (
     "hostname", "python", "kernel", "uptime_s", "linger", "remove_ipc", "disk_free_gib",
     "filesystem",
 )  # fmt: skip
-CARD_FACTS = ("temperature_c", "power_w", "utilization_pct")
+CARD_FACTS = (
+    "temperature_c", "power_w", "utilization_pct", "serial",
+    "recovery_action", "ecc_uncorrected", "remapped_uncorrectable", "remap_pending",
+    "remap_failed", "shutdown_c", "clocks_reasons", "pcie_width", "pcie_width_max", "pcie_gen",
+    "pcie_gen_max", "pcie_replays",
+)  # fmt: skip
+MOST_LINES = 64
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,8 @@ class Readings:
     boot_id: str
     facts: dict[str, Any]
     odd: tuple[str, ...]
+    kernel_lines: tuple[str, ...] = ()
+    kernel_cursor: int | None = None
 
 
 def read(answer: dict[str, Any]) -> Readings:
@@ -66,6 +74,8 @@ def read(answer: dict[str, Any]) -> Readings:
         for name, value in _dict(answer.get("nvml_error")).items()
         if name in ("code", "cause", "next_step")
     } or None
+    kernel = _dict(answer.get("kernel"))
+    facts["kernel_log_error"] = _fact(kernel.get("error"))
     facts["loadavg"] = [_fact(load) for load in _list(node.get("loadavg"))[:3]]
     facts["odd"] = odd[:8]
     return Readings(
@@ -76,6 +86,10 @@ def read(answer: dict[str, Any]) -> Readings:
         boot_id=_text(node.get("boot_id"), 64),
         facts=facts,
         odd=tuple(odd),
+        kernel_lines=tuple(
+            line for one in _list(kernel.get("lines"))[-MOST_LINES:] if (line := _text(one, 300))
+        ),
+        kernel_cursor=_count(kernel.get("cursor")),
     )
 
 

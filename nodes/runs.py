@@ -66,5 +66,9 @@ def tail(
 
 
 def probe(node: Node) -> dict[str, Any]:
-    """The node's NVML facts and its own, one dictionary; a hung driver is in it, not raised."""
-    return channel.ask(node, "probe", {}, timeout_s=30)
+    """The node's NVML facts and its own, one dictionary; a hung driver is in it, not raised.
+
+    Of the kernel's log, the lines about cards that were not read in this boot yet.
+    """
+    read = {"kernel_since": node.kernel_cursor, "kernel_boot": node.boot_id}
+    return channel.ask(node, "probe", read, timeout_s=30)

@@ -169,7 +169,7 @@ def _cell(gpu: Gpu, viewer: Viewer, colours: Mapping[int, int], closed: str) -> 
     if leases:
         return _held(gpu, leases[0], viewer, colours)
     if card is None or gpu.health not in WORKING:
-        return Cell(gpu, "failed")
+        return Cell(gpu, "failed", note=gpu.health_evidence)
     if card.quarantined_at:
         return Cell(gpu, "quarantined", note=card.quarantine_note)
     if gpu.foreign_use:

@@ -13,6 +13,8 @@ from typing import Any
 import environ
 from django.core.exceptions import ImproperlyConfigured
 
+from nodes.health.xids import own_classes
+
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
 GANGWAY_HOME = Path(env.str("GANGWAY_HOME", default=str(BASE_DIR / ".gangway")))
@@ -51,6 +53,10 @@ GANGWAY_URL = env.str("GANGWAY_URL", default="http://127.0.0.1:8000")
 GANGWAY_HINTS = env.bool("GANGWAY_HINTS", default=True)
 GANGWAY_LOOK_PERIOD_S = env.float("GANGWAY_LOOK_PERIOD_S", default=5.0)
 GANGWAY_PROBE_PERIOD_S = env.float("GANGWAY_PROBE_PERIOD_S", default=30.0)
+try:
+    GANGWAY_XID_CLASSES = own_classes(env.json("GANGWAY_XID_CLASSES", default={}))
+except ValueError as odd:
+    raise ImproperlyConfigured(f"GANGWAY_XID_CLASSES cannot be read. {odd}") from odd
 GANGWAY_CYCLE_GAP_MS = env.int("GANGWAY_CYCLE_GAP_MS", default=250)
 GANGWAY_LAUNCH_PATIENCE_S = env.int("GANGWAY_LAUNCH_PATIENCE_S", default=60)
 GANGWAY_USAGE_HALF_LIFE_S = env.int("GANGWAY_USAGE_HALF_LIFE_S", default=7 * 24 * 3600)

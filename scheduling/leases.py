@@ -80,6 +80,12 @@ SELECT coalesce(sum(leases), 0) FROM counted
 """
 
 
+def clear_quarantine(card: Card, *, at: datetime) -> None:
+    """Somebody looked: what withheld the card is over, and what still held it is freed."""
+    free(card.leases.filter(state=Lease.State.QUARANTINED, freed_at__isnull=True), at=at)
+    Card.objects.filter(pk=card.pk).update(quarantined_at=None, quarantine_note="")
+
+
 def quarantine(lease: Lease, *, at: datetime, note: str) -> bool:
     """Withhold a card that does not get clean; the note names who left it so."""
     changed = Lease.objects.filter(

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, Prefetch, QuerySet, Sum
+from django.db.models import Count, Prefetch, Q, QuerySet, Sum
 
-from nodes.models import Gpu, Node
+from nodes.models import Gpu, HealthChange, Node
 
 from .errors import NotFound
 from .leases import charged
@@ -119,7 +119,7 @@ def nodes() -> list[Node]:
     """All nodes with their cards; live leases hang on ``gpu.card.live_leases``. Four queries."""
     live = Lease.objects.filter(freed_at__isnull=True).select_related("part__attempt__job__team")
     cards = (
-        Gpu.objects.filter(present=True)
+        Gpu.objects.filter(Q(present=True) | Q(health=Node.Health.FAILED))
         .select_related("card")
         .prefetch_related(Prefetch("card__leases", queryset=live, to_attr="live_leases"))
         .order_by("index")
@@ -137,6 +137,11 @@ def node(name: str) -> Node:
         if found.name == name:
             return found
     raise NotFound(f"There is no node {name}.", next_step="See /nodes/.")
+
+
+def health_changes(node: Node) -> list[HealthChange]:
+    """The last verdicts on a node's cards that changed, newest first."""
+    return list(HealthChange.objects.filter(gpu__node=node).select_related("gpu")[:12])
 
 
 def held_by_team() -> dict[int, int]:

@@ -13,7 +13,7 @@ from django.db.models import Q, QuerySet
 from nodes import clock, hints
 from nodes.models import Wake
 
-from . import freezing
+from . import faults, freezing
 from .actors import CLOCK
 from .models import Attempt
 from .states import JobState, StopReason
@@ -41,6 +41,7 @@ def reconcile() -> None:
     hints.launch_soon(_ids(starting))
     for attempt_id in _ids(_to_stop(live, now)):
         hints.stop_soon(attempt_id)
+    faults.leave_failed_cards(now)
 
 
 def _ids(attempts: QuerySet[Attempt]) -> list[int]:

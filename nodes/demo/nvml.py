@@ -7,9 +7,10 @@ Another NVML function: add it here under its own name, and its field to `card` a
 
 The file holds {"driver", "gpus": [card...], "hang_s", "error"}; a card holds "uuid", "name",
 "memory_mib", "used_mib", "processes": [{"pid", "used_mib"}], "temperature_c", "power_w",
-"utilization_pct", "pci_bus_id", "compute_capability": [9, 0], "mig": null or true, and
-"errors": {function name without "nvmlDeviceGet": NVML error number}. "error" is a number that
-nvmlInit fails with; "hang_s" is waited before every answer of a device.
+"utilization_pct", "pci_bus_id", "compute_capability": [9, 0], "mig": null or true, what `plain`
+below names, "recovery_action", and "errors": {function name without "nvmlDeviceGet": NVML error
+number}. "error" is a number that nvmlInit fails with, "kernel_log" a list of lines; "hang_s" is
+waited before every answer of a device.
 """
 
 from __future__ import annotations
@@ -251,3 +252,45 @@ def nvmlDeviceGetPowerUsage(handle: int) -> int:
 
 def nvmlDeviceGetUtilizationRates(handle: int) -> Rates:
     return Rates(int(asked(handle, "UtilizationRates")["utilization_pct"]), 0)
+
+
+class Field(NamedTuple):
+    """One answer of GetFieldValues: the call succeeds while fields of it fail."""
+
+    nvmlReturn: int
+    value: Any
+
+
+class Value(NamedTuple):
+    """The union of a field's value, as far as it is read."""
+
+    uiVal: int
+
+
+def nvmlDeviceGetFieldValues(handle: int, wanted: list[int]) -> list[Field]:
+    found = asked(handle, "FieldValues")
+    known = {230: found.get("recovery_action", 0)}
+    return [Field(0 if f in known else 3, Value(known.get(f, 0))) for f in wanted]
+
+
+def plain(function: str, name: str, usual: Any) -> Any:
+    """A function of a card that answers what its state says under `name`."""
+    return lambda handle, *more: asked(handle, function).get(name, usual)
+
+
+nvmlDeviceGetSerial = plain("Serial", "serial", "0")
+nvmlDeviceGetTotalEccErrors = plain("TotalEccErrors", "ecc_uncorrected", 0)
+nvmlDeviceGetRemappedRows = plain("RemappedRows", "remapped", (0, 0, 0, 0))
+nvmlDeviceGetTemperatureThreshold = plain("TemperatureThreshold", "shutdown_c", 95)
+nvmlDeviceGetCurrentClocksEventReasons = plain("CurrentClocksEventReasons", "clocks_reasons", 1)
+nvmlDeviceGetCurrPcieLinkWidth = plain("CurrPcieLinkWidth", "pcie_width", 16)
+nvmlDeviceGetMaxPcieLinkWidth = plain("MaxPcieLinkWidth", "pcie_width_max", 16)
+nvmlDeviceGetCurrPcieLinkGeneration = plain("CurrPcieLinkGeneration", "pcie_gen", 5)
+nvmlDeviceGetMaxPcieLinkGeneration = plain("MaxPcieLinkGeneration", "pcie_gen_max", 5)
+nvmlDeviceGetPcieReplayCounter = plain("PcieReplayCounter", "pcie_replays", 0)
+
+
+def pretended_kernel_log(cursor: int) -> dict[str, Any]:
+    """The lines of the state's "kernel_log" after a cursor; lines are numbered from 0."""
+    lines = STATE_NOW.now().get("kernel_log", [])
+    return {"cursor": len(lines) - 1, "lines": lines[cursor + 1 :], "error": None}

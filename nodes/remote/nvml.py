@@ -14,7 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from . import tree
+from . import kernellog, tree
+from .condition import CONDITION
 
 MIB = 1024 * 1024
 TEMPERATURE_GPU = 0
@@ -105,9 +106,16 @@ class Cards:
             self.find()
             gpus = [self.gpu(index, handle) for index, handle, _ in self.handles]
             driver = self.nvml.nvmlSystemGetDriverVersion()
-            return {"nvml_error": None, "driver": driver, "gpus": gpus}
+            kernel = self.kernel(question.get("kernel_since", -1))
+            return {"nvml_error": None, "driver": driver, "gpus": gpus, "kernel": kernel}
         except self.nvml.NVMLError as broken:
             return {"nvml_error": self.named(broken), "driver": None, "gpus": [], "cards": {}}
+
+    def kernel(self, cursor: int) -> Fact:
+        """The kernel's log, or what the look-alike module has in its place."""
+        pretended = getattr(self.nvml, "pretended_kernel_log", None)
+        found: Fact = kernellog.since(cursor) if pretended is None else pretended(cursor)
+        return found
 
     def cards(self, uuids: List[str]) -> Fact:
         if not set(uuids) <= {uuid for _, _, uuid in self.handles}:
@@ -120,9 +128,9 @@ class Cards:
 
     def gpu(self, index: int, handle: Any) -> Fact:
         if handle is not None:
-            return self.fields(index, handle, USE + READINGS)
+            return self.fields(index, handle, USE + READINGS + CONDITION)
         fact = self.fields(index, None, ())
-        for _, names in USE + READINGS:
+        for _, names in USE + READINGS + CONDITION:
             fact.update(dict.fromkeys(names))
         fact["processes"] = []
         try:

@@ -19,7 +19,10 @@ MAX_TIMEOUT_S = 30.0
 
 def probe(node: Node, args: Args) -> Steps:
     """Facts of the node and every card; without NVML the node's alone, and why."""
-    cards = yield from node.nvml.ask({"ask": "probe"})
+    # lines are numbered anew with each boot
+    same_boot = text(args, "kernel_boot", "") == node.boot
+    since = integer(args, "kernel_since", -1, -1) if same_boot else -1
+    cards = yield from node.nvml.ask({"ask": "probe", "kernel_since": since})
     user = environment.person({}).pw_name
     facts = machine.facts(node.root.path, user, node.filesystem, node.boot)
     if node.nvml.source.module.parent != node.bin_dir:
@@ -29,6 +32,7 @@ def probe(node: Node, args: Args) -> Steps:
         "driver": cards.get("driver"),
         "nvml_error": cards["nvml_error"],
         "gpus": cards.get("gpus", []),
+        "kernel": cards.get("kernel"),
         "node": facts,
     }
 

@@ -7,8 +7,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST, require_safe
 
-from nodes import clock, keys
-from nodes.models import Node
+from nodes import clock, conditions, keys
+from nodes.models import Gpu, Node
 from portal import access, floor
 from portal.floor import Floor, NodeView
 from portal.htmx import page_or_part, roles_of
@@ -58,6 +58,8 @@ def node_detail(request: HttpRequest, name: str) -> HttpResponse:
         "holders": _holders(view),
         "access": ACCESS.get(_access(view.node), ""),
         "key_line": keys.authorized_line(node.public_key, name=node.name) if roles.operator else "",
+        "sick": _sick(view),
+        "changes": queries.health_changes(node),
         "acts": _acts_on(view.node) if roles.operator or roles.auditor else None,
     }
     return page_or_part(request, "nodes/detail", context)
@@ -138,6 +140,13 @@ def _node_sentence(view: NodeView) -> tuple[str, str]:
     if view.why_closed:
         return "takes no new work", f" ({view.why_closed}); jobs there run on."
     return "is up", f" and takes work; {free}."
+
+
+def _sick(view: NodeView) -> list[tuple[Gpu, str]]:
+    """The cards that are not well, each with what its rule advises."""
+    gpus = [cell.gpu for cell in view.cells if cell.gpu.health != Node.Health.OK]
+    advice = conditions.advice_of(gpu.health_rule for gpu in gpus)
+    return [(gpu, advice.get(gpu.health_rule, "")) for gpu in gpus]
 
 
 def _holders(view: NodeView) -> dict[int, str]:
