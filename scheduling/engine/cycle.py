@@ -237,8 +237,7 @@ class Cycle:
     def _needs(self, job: Job, models: list[str] | tuple[str, ...]) -> dict[str, Need]:
         keeper = self._pledges.keeper(job)
         return {
-            model: replace(need_of(job, *self.ledger.ceiling(job.team, model)), keeper=keeper)
-            for model in models
+            model: need_of(job, *self.ledger.ceiling(job.team, model), keeper) for model in models
         }
 
     def _open(self, job: Job) -> list[tuple[Wanted, Need]]:

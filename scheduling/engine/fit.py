@@ -73,7 +73,9 @@ def splits(job: Job) -> bool:
     return job.tp <= 1 or job.gpus // job.nodes % job.tp == 0
 
 
-def need_of(job: Job, cpus_left: int | None = None, memory_left_mib: int | None = None) -> Need:
+def need_of(
+    job: Job, cpus_left: int | None = None, memory_left_mib: int | None = None, keeper: int = 0
+) -> Need:
     """Return what each node must give; totals and what a team has left are divided evenly."""
     return Need(
         gpus=job.gpus // job.nodes,
@@ -86,6 +88,7 @@ def need_of(job: Job, cpus_left: int | None = None, memory_left_mib: int | None 
         excluded=job.excluded,
         limit_us=FOREVER if job.limit_us is None else job.limit_us,
         booking=job.booking,
+        keeper=keeper,
     )
 
 

@@ -6,7 +6,6 @@ Owns the sequence and nothing else: each question is a module of its own. A new 
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from .ahead import Ahead
 from .cycle import Cycle
@@ -110,7 +109,7 @@ def _foretold(
     """Yield what was told of each job with the time at which it is thought to start."""
     for job, waiting in zip(jobs, told, strict=True):
         start = forecast.of(job, {why.code for why in waiting.reasons})
-        yield replace(waiting, **start._asdict())
+        yield Waiting(job.id, waiting.position, waiting.reasons, *start)
 
 
 def _backoff(now_us: int, job: Job) -> list[Reason]:

@@ -50,12 +50,13 @@ def test_no_job_waits_for_cards_that_nobody_has_and_that_are_kept_for_nobody(see
         turns.take(job)
     evening = after(seen, plan(seen))
 
-    promises = turns.cycle.stock.time.promises
+    time = turns.cycle.stock.time
     kept = {
-        (node, gpu): promise.start_us
-        for node, found in promises.items()
+        (node, gpu.id): promise.start_us
+        for node, found in time.promises.items()
         for promise in found
-        for gpu in turns.cycle.stock.time.ids(node, promise.mask)
+        for bit, gpu in enumerate(time.cards(node))
+        if promise.mask >> bit & 1
     }
     idle = [job.id for job in evening.jobs if _could_start(evening, job, kept)]
     assert idle == []
