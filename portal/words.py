@@ -45,6 +45,7 @@ OUTCOMES: dict[str, str] = {
     Attempt.Outcome.PREEMPTED: "preempted",
     Attempt.Outcome.RECLAIMED: "stopped to give lent cards back",
     Attempt.Outcome.CARD_FAILED: "a card failed",
+    Attempt.Outcome.CONTENTION: "stopped where others used its card",
 }
 
 # event -> (icon, what happened)

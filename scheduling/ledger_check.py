@@ -5,7 +5,6 @@ Reads only. ``of_rows`` compares the rows among each other, in one snapshot of t
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -17,23 +16,13 @@ from nodes import clock, runs
 from nodes.errors import NodeError
 from nodes.models import Node
 
+from . import accounts_check
+from .accounts_check import Difference
 from .models import Attempt, Card, Job, JobLog, Lease, Part, UnknownRun
 from .reports import run_of
 from .states import LIVE, MOVES, JobEvent, JobState
 
 STUCK_AFTER = timedelta(minutes=5)
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """Two accounts that differ: the row, what differs with numbers, what to do."""
-
-    row: str
-    cause: str
-    next_step: str
-
-    def __str__(self) -> str:
-        return f"{self.row}: {self.cause} {self.next_step}"
 
 
 def of_rows() -> list[Difference]:
@@ -164,6 +153,8 @@ CHECKS: tuple[Callable[[], Iterable[Difference]], ...] = (
     _attempts,
     _logs,
     _stuck,
+    accounts_check.usage,
+    accounts_check.promises,
 )
 
 

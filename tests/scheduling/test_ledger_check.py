@@ -1,5 +1,6 @@
 """check_ledger is silent while all accounts agree, and names each row that does not."""
 
+from datetime import date, timedelta
 from io import StringIO
 
 import pytest
@@ -8,7 +9,18 @@ from django.core.management import CommandError, call_command
 from nodes import clock
 from nodes.models import Node
 from scheduling import cycle, ledger_check, looks, reports, strays
-from scheduling.models import Attempt, AuditEntry, Card, Job, JobLog, Lease, Part, UnknownRun
+from scheduling.models import (
+    Attempt,
+    AuditEntry,
+    Card,
+    Job,
+    JobLog,
+    Lease,
+    Part,
+    Pledge,
+    UnknownRun,
+    UsageSum,
+)
 from tests import builders
 from tests.scheduling.scripted import Scripted
 from tests.scheduling.test_leaving import running, started
@@ -71,6 +83,22 @@ def _let_the_part_go_alone(job: Job) -> None:
     Part.objects.update(gone_at=clock.now())
 
 
+def _turn_a_sum(job: Job) -> None:
+    UsageSum.objects.create(
+        team=job.team, user=job.user, gpu_model="H100", month=date(2026, 1, 1), milli_s=5
+    )
+
+
+def _account_for_a_part_that_was_not_charged(job: Job) -> None:
+    hour = timedelta(hours=1)
+    Part.objects.update(gone_at=clock.now(), accounted=True)
+    Lease.objects.update(taken_at=clock.now() - hour, state="releasing")
+
+
+def _keep_a_pledge_of_a_job_that_runs(job: Job) -> None:
+    Pledge.objects.create(job=job, gpu_model="H100", made_at=clock.now())
+
+
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
@@ -79,6 +107,9 @@ def _let_the_part_go_alone(job: Job) -> None:
         (_turn_a_state, ["it is STOPPING, its log adds up to RUNNING"]),
         (_end_the_attempt_alone, ["has 0 live attempts", "live though its attempt has ended"]),
         (_write_a_line_that_is_no_move, ["its log is broken: line"]),
+        (_turn_a_sum, ["its sum says 5 milli-GPU-s, its entries 0"]),
+        (_account_for_a_part_that_was_not_charged, ["is charged 0 milli-GPU-s for a life of 7"]),
+        (_keep_a_pledge_of_a_job_that_runs, ["it is live and its job"]),
         (_let_the_part_go_alone, ["held though the processes", "which is over by the rows"]),
     ],
 )

@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from scheduling import ledger_check
+from scheduling.accounts_check import Difference
 
 SETTLES_S = 3.0
 
@@ -28,7 +29,7 @@ class Command(BaseCommand):
             raise CommandError(f"{len(found)} differences in {compared}.", returncode=1)
         self.stdout.write(f"No difference in {compared}.")
 
-    def of_nodes(self) -> list[ledger_check.Difference]:
+    def of_nodes(self) -> list[Difference]:
         """Those that are there twice: a run that has just started or ended is no difference."""
         first = set(ledger_check.of_nodes())
         if not first:
