@@ -82,7 +82,7 @@ class Node(models.Model):
 
 
 class Gpu(models.Model):
-    """A card, known by its UUID; written by the probe only. A MIG slice has a parent.
+    """A card, known by its UUID; written by the probe, but for its island. A slice has a parent.
 
     ``health`` has one writer, ``nodes.conditions``; ``override`` is an operator's, until a date.
     """
@@ -98,6 +98,9 @@ class Gpu(models.Model):
     memory_mib = models.PositiveIntegerField()
     pci_bus_id = models.CharField(max_length=32, blank=True)
     compute_capability = models.CharField(max_length=8, blank=True)
+    island = models.PositiveSmallIntegerField(
+        default=0, help_text="Cards of one island of a node reach each other fastest."
+    )
     health = models.CharField(max_length=8, choices=Node.Health, default=Node.Health.OK)
     present = models.BooleanField(default=True, help_text="Seen by the last probe.")
     used_mib = models.PositiveIntegerField(default=0)

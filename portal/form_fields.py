@@ -6,7 +6,7 @@ A new field of an order is a row here (a test compares them with ``order_fields.
 
 from dataclasses import dataclass
 
-from scheduling.order_fields import SIGNALS
+from scheduling.order_fields import AXES, LEVELS, SIGNALS
 
 Choices = tuple[tuple[str, str], ...]
 
@@ -68,11 +68,29 @@ GROUPS = (
         (
             Field("gpu_model", "Model", "cards", 12),
             Field("gpus", "GPUs in all", "number", 3, default="1", required=True),
-            Field("nodes", "Nodes", "number", 3, default="1", hint="They share the GPUs equally."),
+            Field("nodes", "Nodes", "number", 3, placeholder="fewest",
+                  hint="They share the GPUs equally."),
             Field(
                 "gpu_memory_gib", "Memory per card, GiB", "number", 6, placeholder="any",
                 hint="At least this much on each.",
             ),
+        ),
+    ),
+    Group(
+        "How near, how cut",
+        (
+            Field("level", "Cards in one", "select", 3,
+                  choices=(("", "anywhere"), *((name, name) for name in LEVELS))),
+            Field("nearness", "How strictly", "select", 3, default="preferred",
+                  choices=(("preferred", "rather"), ("required", "only so"))),
+            Field("tp", "Tensor parallel", "number", 2, placeholder="1"),
+            Field("pp", "Pipeline", "number", 2, placeholder="1"),
+            Field("dp", "Data parallel", "number", 2, placeholder="rest",
+                  hint="The three multiply to the GPUs."),
+            Field("gpu_capability", "Compute capability", wide=6, placeholder="any",
+                  hint="At least, such as 8.0."),
+            Field("gpu_memory_limit_gib", "Memory limit, GiB", "number", 6, placeholder="none",
+                  hint="Told to the program; not below the memory per card."),
         ),
     ),
     Group(
@@ -135,8 +153,12 @@ GROUPS = (
     ),
 )  # fmt: skip
 NAMES = tuple(field.name for group in GROUPS for field in group.fields)
-# Fields of the form that are one field of the order.
+# Controls that are a part of one field of the order: that field, and the part's name in it.
 CHECKPOINT = {
     "signal": "signal", "signal_to": "to", "grace_s": "grace_s", "interval_s": "interval_s",
 }  # fmt: skip
+WITHIN = {name: ("checkpoint", part) for name, part in CHECKPOINT.items()} | {
+    name: ("parallelism", name) for name in AXES
+}
+TOPOLOGY = ("level", "nearness")
 NUMBERS = frozenset(one.name for group in GROUPS for one in group.fields if one.kind == "number")

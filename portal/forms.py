@@ -12,8 +12,21 @@ from typing import Any
 
 from scheduling.errors import SchedulingError
 from scheduling.models import Job
+from scheduling.order_fields import AXES
 
-from .form_fields import CHECKPOINT, GROUPS, NAMES, NUMBERS, Choices, Field, Group
+from .form_fields import (
+    GROUPS,
+    NAMES,
+    NUMBERS,
+    TOPOLOGY,
+    WITHIN,
+    Choices,
+    Field,
+    Group,
+)
+
+# Where a refusal of a field stands that is several controls of the form.
+_SHOWN_AT = {"checkpoint": "grace_s", "parallelism": "tp", "topology": "level"}
 
 
 @dataclass(slots=True)
@@ -42,23 +55,28 @@ class OrderForm:
     def order(self) -> dict[str, Any]:
         """The fields of the order. Notes errors of its own for lines that are no pairs."""
         sent: dict[str, Any] = {}
-        for name in NAMES:
+        for name in (name for name in NAMES if name not in TOPOLOGY):
             text = self.values.get(name, "")
             if name in ("env", "labels"):
                 sent[name] = self._pairs(name, text)
             elif name == "requeue":
                 sent[name] = text == "on"
-            elif name in CHECKPOINT:
+            elif name in WITHIN:
+                whole, part = WITHIN[name]
                 if text:
-                    sent.setdefault("checkpoint", {})[CHECKPOINT[name]] = text
+                    sent.setdefault(whole, {})[part] = text
             elif text or name in ("command", "team"):
                 sent[name] = _figure(text) if name in NUMBERS else text
-        return sent
+        return sent | self._topology()
+
+    def _topology(self) -> dict[str, Any]:
+        level, how = (self.values.get(name, "") for name in TOPOLOGY)
+        return {"topology": {how or "preferred": level}} if level else {}
 
     def refuse(self, why: SchedulingError) -> None:
         """Take a refusal to the fields it names; what names none stands above the form."""
         for name, sentence in why.fields.items():
-            at = "grace_s" if name == "checkpoint" else name
+            at = _SHOWN_AT.get(name, name)
             if at in NAMES:
                 self.errors.setdefault(at, sentence)
         self.refused = "" if self.errors else f"{why.cause} {why.next_step}"
@@ -125,6 +143,11 @@ def copied(job: Job, choices: Mapping[str, Choices], changes: Mapping[str, str])
         "gpus": str(job.gpus),
         "nodes": str(job.nodes),
         "gpu_memory_gib": _whole_gib(job.gpu_memory_mib),
+        "gpu_memory_limit_gib": _whole_gib(job.gpu_memory_limit_mib),
+        "gpu_capability": f"{job.gpu_capability / 10:.1f}" if job.gpu_capability else "",
+        "level": job.topology_level,
+        "nearness": "required" if job.topology_required else "preferred",
+        **{axis: _number(job.parallelism.get(axis)) for axis in AXES},
         "cpus": _number(job.cpus),
         "memory_gib": _whole_gib(job.memory_mib),
         "disk_gib": _number(job.disk_gib),

@@ -57,6 +57,7 @@ try:
     GANGWAY_XID_CLASSES = own_classes(env.json("GANGWAY_XID_CLASSES", default={}))
 except ValueError as odd:
     raise ImproperlyConfigured(f"GANGWAY_XID_CLASSES cannot be read. {odd}") from odd
+GANGWAY_GPU_RESERVE_MIB = env.int("GANGWAY_GPU_RESERVE_MIB", default=512)
 GANGWAY_CYCLE_GAP_MS = env.int("GANGWAY_CYCLE_GAP_MS", default=250)
 GANGWAY_LAUNCH_PATIENCE_S = env.int("GANGWAY_LAUNCH_PATIENCE_S", default=60)
 GANGWAY_USAGE_HALF_LIFE_S = env.int("GANGWAY_USAGE_HALF_LIFE_S", default=7 * 24 * 3600)

@@ -20,6 +20,7 @@ def _said(job: Job, way: Way) -> str:
     said = {
         "gpus": lambda: f"{way.value} instead of {count(job.gpus, 'GPU')}",
         "gpu_model": lambda: f"{way.value} instead of {job.gpu_model}",
+        "topology": lambda: f"anywhere instead of in one {job.topology_level}",
         "nodes": lambda: f"spread over {way.value} nodes",
         "pool": lambda: f"in pool {way.value} instead of {job.pool.name}",
         "time_limit": lambda: (
@@ -33,4 +34,5 @@ def _link(job: Job, way: Way) -> str:
     if job.pk is None:
         return ""
     value = f"{way.value}s" if way.field == "time_limit" else way.value
-    return f"{reverse('job-new')}?{urlencode({'from': job.pk, way.field: value})}"
+    name = "level" if way.field == "topology" else way.field
+    return f"{reverse('job-new')}?{urlencode({'from': job.pk, name: value})}"

@@ -19,12 +19,23 @@ _FIELDS = {
     "cpus": "cpus",
     "memory": "memory_gib",
     "disk": "disk_gib",
+    "capability": "gpu_capability",
+    "groups": "parallelism",
+    "tp": "parallelism",
+    "level": "topology",
+    "level_nodes": "topology",
 }
 
 
 def what_never_fits(job: Job) -> Reason | None:
     """NeverFits with the largest that could, for a job no state could hold; else None."""
     return explain.ever(snapshot.inventory(clock.now()), snapshot.engine_job(job))
+
+
+def fewest_nodes(job: Job) -> int:
+    """Over how many nodes a job that names no number is spread: 1 where one could hold it."""
+    never = what_never_fits(job)
+    return int(dict(never.numbers).get("spread") or 1) if never else 1
 
 
 def refuse_what_never_fits(job: Job) -> None:

@@ -13,6 +13,9 @@ ENV_MAX_BYTES = 120 * 1024
 ENV_TOTAL_MAX_BYTES = 1024 * 1024
 SIGNALS = ("TERM", "INT", "HUP", "USR1", "USR2", "QUIT")
 RECEIVERS = ("group", "rank0")
+LEVELS = ("island", "node", "rack", "block")
+AXES = ("tp", "pp", "dp")
+_CAPABILITY = re.compile(r"[1-9]\d?(\.\d)?\Z", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?\Z")
 
@@ -157,6 +160,41 @@ def _pairs(value: Any, what: str) -> dict[str, str]:
     return dict(value)
 
 
+def _capability(target: str, value: Any) -> dict[str, Any]:
+    text = f"{value:.1f}" if isinstance(value, float) and 0 < value < 100 else str(value)
+    if isinstance(value, bool) or not _CAPABILITY.match(text):
+        raise ValueError(f"{text[:40]!r} is not a compute capability such as 8.0 or 9.0.")
+    major, _, minor = text.partition(".")
+    return {target: int(major) * 10 + int(minor or 0)}
+
+
+def _parallelism(target: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError('parallelism is an object such as {"tp": 8, "pp": 1, "dp": 2}.')
+    read: dict[str, int] = {}
+    for name, given in value.items():
+        if name not in AXES:
+            raise ValueError(f"parallelism has {', '.join(AXES)}, not {str(name)[:40]!r}.")
+        if given is not None:
+            read |= _count(1, 100_000)(name, given)
+    return {target: read}
+
+
+def _topology(target: str, value: Any) -> dict[str, Any]:
+    if value in ("unconstrained", {}):
+        return {"topology_level": "", "topology_required": False}
+    if not isinstance(value, Mapping) or len(value) != 1:
+        raise ValueError(
+            'topology is "unconstrained" or one of {"required": LEVEL} and {"preferred": LEVEL}.'
+        )
+    ((how, level),) = value.items()
+    if how not in ("required", "preferred"):
+        raise ValueError(f"topology has required or preferred, not {str(how)[:40]!r}.")
+    if level not in LEVELS:
+        raise ValueError(f"{str(level)[:40]!r} is not a level. Valid: {', '.join(LEVELS)}.")
+    return {"topology_level": level, "topology_required": how == "required"}
+
+
 def _interval(value: Any) -> dict[str, Any]:
     return {"checkpoint_interval_s": duration_s(value)}
 
@@ -192,6 +230,8 @@ FIELDS: dict[str, tuple[str, _Reader]] = {
     "nodes": ("nodes", _count(1, 10_000)),
     "gpu_model": ("gpu_model", _text(96)),
     "gpu_memory_gib": ("gpu_memory_mib", _count(0, 10_000, 1024)),
+    "gpu_memory_limit_gib": ("gpu_memory_limit_mib", _count(0, 10_000, 1024)),
+    "gpu_capability": ("gpu_capability", _capability),
     "cpus": ("cpus", _count(1, 1_000_000)),
     "memory_gib": ("memory_mib", _count(0, 1_000_000, 1024)),
     "disk_gib": ("disk_gib", _count(0, 1_000_000)),
@@ -203,4 +243,6 @@ FIELDS: dict[str, tuple[str, _Reader]] = {
     "requeue": ("requeue", _flag),
     "reservation": ("reservation", _count(1, 2**63 - 1)),
     "checkpoint": ("checkpoint", _checkpoint),
+    "parallelism": ("parallelism", _parallelism),
+    "topology": ("topology", _topology),
 }

@@ -5,7 +5,7 @@ known field may be is in order_fields; what is known and not built yet is in NOT
 exists or a job could ever fit is the service's question, not this one's.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
@@ -13,12 +13,15 @@ from typing import Any
 from .errors import InvalidOrder
 from .order_fields import FIELDS
 
-NOT_YET = ("image", "parallelism", "topology", "share", "mig", "array", "after")
+NOT_YET = ("image", "share", "mig", "array", "after")
 
 
 @dataclass(frozen=True, slots=True)
 class JobOrder:
-    """What a person asks for. Times in seconds, memory in MiB, empty string for "any"."""
+    """What a person asks for. Times in seconds, memory in MiB, empty string for "any".
+
+    ``nodes`` None: as few as will do. ``parallelism`` is empty or has tp, pp and dp.
+    """
 
     team: str
     command: str
@@ -27,9 +30,11 @@ class JobOrder:
     name: str = ""
     workdir: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
-    nodes: int = 1
+    nodes: int | None = None
     gpu_model: str = ""
     gpu_memory_mib: int = 0
+    gpu_memory_limit_mib: int | None = None
+    gpu_capability: int = 0
     cpus: int | None = None
     memory_mib: int | None = None
     disk_gib: int = 0
@@ -44,6 +49,9 @@ class JobOrder:
     stop_signal: str = "TERM"
     signal_to: str = "group"
     checkpoint_interval_s: int | None = None
+    parallelism: Mapping[str, int] = field(default_factory=dict)
+    topology_level: str = ""
+    topology_required: bool = False
 
 
 def parse(fields: Mapping[str, Any]) -> JobOrder:
@@ -58,14 +66,40 @@ def parse(fields: Mapping[str, Any]) -> JobOrder:
     for name in ("team", "command", "gpus"):
         if name not in values and name not in bad:
             bad[name] = f"{name} is missing."
-    if not bad and values["gpus"] % values.get("nodes", 1):
-        bad["nodes"] = (
-            f"{values['gpus']} GPUs cannot be shared equally by {values['nodes']} nodes. "
-            "gpus is the total and must be divisible by nodes."
-        )
+    if not bad:
+        bad = dict(_at_odds(values))
     if bad:
         raise _invalid(bad)
     return JobOrder(**values)
+
+
+def _at_odds(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what fields say against each other; fills in the axes of parallelism left out."""
+    gpus, nodes = values["gpus"], values.get("nodes")
+    if nodes and gpus % nodes:
+        yield (
+            "nodes",
+            f"{gpus} GPUs cannot be shared equally by {nodes} nodes. "
+            "gpus is the total and must be divisible by nodes.",
+        )
+    least, most = values.get("gpu_memory_mib", 0), values.get("gpu_memory_limit_mib")
+    if most is not None and most < least:
+        yield (
+            "gpu_memory_limit_gib",
+            f"The limit of {most / 1024:g} GiB is below the {least / 1024:g} GiB that are asked.",
+        )
+    given = values.get("parallelism")
+    if given:
+        axes = {"tp": 1, "pp": 1, **given}
+        axes.setdefault("dp", max(1, gpus // (axes["tp"] * axes["pp"])))
+        values["parallelism"] = axes
+        product = axes["tp"] * axes["pp"] * axes["dp"]
+        if product != gpus:
+            yield (
+                "parallelism",
+                f"tp {axes['tp']} × pp {axes['pp']} × dp {axes['dp']} is {product}; "
+                f"the job has {gpus} GPUs. The product must be their number.",
+            )
 
 
 def _read(fields: Mapping[str, Any], bad: dict[str, str]) -> dict[str, Any]:

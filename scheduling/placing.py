@@ -119,7 +119,7 @@ def _write(batch: Sequence[Placement], free: _Free, *, now: datetime) -> list[in
     jobs = locked.in_bulk(ids)
     if len(jobs) < len(ids):
         raise _Stale("a job is gone")
-    attempts = _attempts(ids, now=now)
+    attempts = _attempts(batch, now=now)
     numbers = {jobs[attempt.job_id]: attempt.number for attempt in attempts}
     if len(move_all(CYCLE, numbers, JobEvent.PLACE, at=now)) < len(ids):
         raise _Stale("a job does not wait any more")
@@ -134,9 +134,9 @@ def _write(batch: Sequence[Placement], free: _Free, *, now: datetime) -> list[in
     return [attempt.pk for attempt in attempts]
 
 
-def _attempts(job_ids: Sequence[int], *, now: datetime) -> list[Attempt]:
+def _attempts(batch: Sequence[Placement], *, now: datetime) -> list[Attempt]:
     """A new attempt for each job, which knows what those before it had saved."""
-    earlier = Attempt.objects.filter(job__in=job_ids).order_by()
+    earlier = Attempt.objects.filter(job__in=[one.job for one in batch]).order_by()
     counted = earlier.values_list("job").annotate(
         last=Max("number"), ran=Count("pk", filter=Q(started_at__isnull=False))
     )
@@ -144,14 +144,15 @@ def _attempts(job_ids: Sequence[int], *, now: datetime) -> list[Attempt]:
     saved = _saved(earlier) if known else {}
     return Attempt.objects.bulk_create(
         Attempt(
-            job_id=pk,
-            number=known.get(pk, (0, 0))[0] + 1,
-            restarts=known.get(pk, (0, 0))[1],
-            resumed_step=saved[pk][0] if pk in saved else None,
-            resumed_path=saved[pk][1] if pk in saved else "",
+            job_id=one.job,
+            number=known.get(one.job, (0, 0))[0] + 1,
+            restarts=known.get(one.job, (0, 0))[1],
+            resumed_step=saved[one.job][0] if one.job in saved else None,
+            resumed_path=saved[one.job][1] if one.job in saved else "",
+            topology_degraded=one.degraded,
             placed_at=now,
         )
-        for pk in job_ids
+        for one in batch
     )
 
 

@@ -12,7 +12,9 @@ FORMAT = 1
 def build(part: Part, parts: list[Part], job: Job) -> dict[str, Any]:
     """The order of one part; ``parts`` are all of the attempt by node rank, leases prefetched."""
     head = parts[0]
-    cards = sorted((lease.card.gpu for lease in part.leases.all()), key=lambda gpu: gpu.index)
+    leased = [lease.card.gpu for lease in part.leases.all()]
+    # Ranks follow the islands, so that a tensor-parallel group is on one.
+    cards = sorted(leased, key=lambda gpu: (gpu.island, gpu.index))
     return {
         "format": FORMAT,
         "run": part.attempt.run_id,
@@ -24,7 +26,7 @@ def build(part: Part, parts: list[Part], job: Job) -> dict[str, Any]:
         "user_name": job.user.get_username(),
         "command": job.command,
         "workdir": job.workdir or None,
-        "env": dict(job.env),
+        "env": {**job.env, **_said_of(job)},
         "cards": [gpu.uuid for gpu in cards],
         "device_ids": job.device_ids,
         "launch": job.launch,
@@ -46,6 +48,14 @@ def build(part: Part, parts: list[Part], job: Job) -> dict[str, Any]:
         "log_max_mib": job.pool.log_max_mib,
         "access": job.pool.access,
     }
+
+
+def _said_of(job: Job) -> dict[str, str]:
+    """What the order said of the model, for the program to read."""
+    told = {f"GANGWAY_{axis.upper()}": str(size) for axis, size in job.parallelism.items()}
+    if job.gpu_memory_limit_mib is not None:
+        told["GANGWAY_GPU_MEMORY_LIMIT_MIB"] = str(job.gpu_memory_limit_mib)
+    return told
 
 
 def _address(head: Part) -> str:

@@ -109,6 +109,10 @@ def engine_job(
         preemptible=job.priority_class.preemptible,
         may_preempt=job.priority_class.may_preempt,
         booking=slot.id if slot else 0,
+        level=job.topology_level,
+        required=job.topology_required,
+        tp=job.parallelism.get("tp", 1),
+        capability=job.gpu_capability,
     )
 
 
@@ -168,6 +172,8 @@ def _node(row: Node, cards: list[world.Gpu], held: Mapping[str, Any]) -> world.N
         accepts_work=not why_not,
         why_not=why_not,
         penalty=1 if row.health == Node.Health.WATCH else 0,
+        rack=row.rack,
+        block=row.block,
     )
 
 
@@ -191,12 +197,15 @@ def _cards() -> dict[int, list[world.Gpu]]:
         .annotate(held=Subquery(live_state))
         .order_by("index", "id")
         .values_list(
-            "node_id", "id", "uuid", "index", "model", "memory_mib", "health", "foreign_use",
-            "card__quarantined_at", "held",
+            "node_id", "id", "uuid", "index", "model", "card__memory_mib", "island",
+            "compute_capability", "health", "foreign_use", "card__quarantined_at", "held",
         )
     )  # fmt: skip
     cards: dict[int, list[world.Gpu]] = defaultdict(list)
-    for node_id, pk, uuid, index, model, memory_mib, health, foreign, quarantined, held in rows:
+    for (
+        node_id, pk, uuid, index, model, memory_mib, island,
+        version, health, foreign, quarantined, held,
+    ) in rows:  # fmt: skip
         why_not = held or ""
         if quarantined:
             why_not = "quarantined"
@@ -205,9 +214,26 @@ def _cards() -> dict[int, list[world.Gpu]]:
         elif foreign and not held:
             why_not = "foreign"
         cards[node_id].append(
-            world.Gpu(pk, uuid, index, model, memory_mib, free=not why_not, why_not=why_not)
+            world.Gpu(
+                pk,
+                uuid,
+                index,
+                model,
+                memory_mib,
+                free=not why_not,
+                why_not=why_not,
+                island=island,
+                capability=_capability(version),
+            )
         )
     return cards
+
+
+def _capability(version: str) -> int:
+    """Ten times a CUDA compute capability as the driver names it: 90 for 9.0; 0 for none known."""
+    major, _, minor = version.partition(".")
+    known = major.isdecimal() and (not minor or minor.isdecimal())
+    return int(major) * 10 + int(minor[:1] or 0) if known else 0
 
 
 def pools() -> tuple[world.Pool, ...]:
@@ -221,6 +247,7 @@ def pools() -> tuple[world.Pool, ...]:
             max_evicted_percent=row.max_evicted_percent,
             cooldown_us=row.eviction_cooldown_s * 1_000_000,
             max_evictions=row.max_evictions,
+            climb_us=row.topology_wait_s * 1_000_000,
         )
         for row in Pool.objects.order_by("id")
     )

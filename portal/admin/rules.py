@@ -52,6 +52,7 @@ class NodeAdmin(ReadOnly):
         "public_key",
         "labels",
         "rack",
+        "block",
         "accepts_work",
         "liveness",
         "health",

@@ -15,6 +15,7 @@ from scheduling.order_fields import RECEIVERS, SIGNALS
 from scheduling.states import WAITING, JobState
 
 from .next_steps import next_step_of
+from .shapes_places import ParallelismSerializer, topology_shape
 
 _STATES = [state.value for state in JobState]
 
@@ -42,9 +43,15 @@ class JobOrderSerializer(serializers.Serializer[Any]):
     name = serializers.CharField(required=False, max_length=200, allow_blank=True)
     workdir = serializers.CharField(required=False, max_length=4096, allow_null=True)
     env = serializers.DictField(child=serializers.CharField(allow_blank=True), required=False)
-    nodes = serializers.IntegerField(required=False, min_value=1, default=1)
+    nodes = serializers.IntegerField(
+        required=False, min_value=1, help_text="As few as will do by default."
+    )
     gpu_model = serializers.CharField(required=False, max_length=96, allow_null=True)
     gpu_memory_gib = serializers.FloatField(required=False, min_value=0, allow_null=True)
+    gpu_memory_limit_gib = serializers.FloatField(required=False, min_value=0, allow_null=True)
+    gpu_capability = serializers.CharField(
+        required=False, allow_null=True, help_text="At least, such as 8.0."
+    )
     cpus = serializers.IntegerField(required=False, min_value=1, allow_null=True)
     memory_gib = serializers.FloatField(required=False, min_value=0, allow_null=True)
     disk_gib = serializers.IntegerField(required=False, min_value=0)
@@ -56,6 +63,8 @@ class JobOrderSerializer(serializers.Serializer[Any]):
     requeue = serializers.BooleanField(required=False, default=True)
     reservation = serializers.IntegerField(required=False, allow_null=True, min_value=1)
     checkpoint = CheckpointSerializer(required=False)
+    parallelism = ParallelismSerializer(required=False, allow_null=True)
+    topology = topology_shape(required=False, allow_null=True)
 
 
 class ActSerializer(serializers.Serializer[Any]):
@@ -112,6 +121,9 @@ class AttemptSerializer(serializers.Serializer[Attempt]):
     """One run of a job. Empty texts: not so far."""
 
     number = serializers.IntegerField()
+    topology_degraded = serializers.CharField(
+        help_text="The level its cards reach (any: none) if a nearer one was preferred."
+    )
     run_id = serializers.CharField()
     outcome = serializers.ChoiceField(["", *Attempt.Outcome.values])
     stop_reason = serializers.CharField()
@@ -216,6 +228,10 @@ class JobSerializer(JobSummarySerializer):
     workdir = serializers.CharField()
     env = serializers.DictField(child=serializers.CharField())
     gpu_memory_gib = serializers.SerializerMethodField()
+    gpu_memory_limit_gib = serializers.SerializerMethodField()
+    gpu_capability = serializers.SerializerMethodField(help_text="Empty for any.")
+    parallelism = serializers.SerializerMethodField()
+    topology = serializers.SerializerMethodField()
     cpus = serializers.IntegerField(allow_null=True)
     memory_gib = serializers.SerializerMethodField()
     disk_gib = serializers.IntegerField()
@@ -231,6 +247,22 @@ class JobSerializer(JobSummarySerializer):
 
     def get_gpu_memory_gib(self, job: Job) -> float:
         return job.gpu_memory_mib / 1024
+
+    def get_gpu_memory_limit_gib(self, job: Job) -> float | None:
+        limit_mib = job.gpu_memory_limit_mib
+        return None if limit_mib is None else limit_mib / 1024
+
+    def get_gpu_capability(self, job: Job) -> str:
+        return f"{job.gpu_capability / 10:.1f}" if job.gpu_capability else ""
+
+    @extend_schema_field(ParallelismSerializer(allow_null=True))
+    def get_parallelism(self, job: Job) -> dict[str, int] | None:
+        return job.parallelism or None
+
+    @extend_schema_field(topology_shape(allow_null=True))
+    def get_topology(self, job: Job) -> dict[str, str] | None:
+        strength = "required" if job.topology_required else "preferred"
+        return {strength: job.topology_level} if job.topology_level else None
 
     def get_memory_gib(self, job: Job) -> float | None:
         return None if job.memory_mib is None else job.memory_mib / 1024

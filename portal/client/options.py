@@ -3,9 +3,12 @@
 import argparse
 from collections.abc import Sequence
 
+LEVELS = ("island", "node", "rack", "block")
+AXES = ("tp", "pp", "dp")
 SUBMIT_FIELDS = (
-    "team", "pool", "name", "gpus", "nodes", "gpu_model", "gpu_memory_gib", "cpus", "memory_gib",
-    "disk_gib", "workdir", "time_limit", "priority", "reservation", "launch", "device_ids",
+    "team", "pool", "name", "gpus", "nodes", "gpu_model", "gpu_memory_gib", "gpu_capability",
+    "cpus", "memory_gib", "disk_gib", "workdir", "time_limit", "priority", "reservation",
+    "launch", "device_ids",
 )  # fmt: skip
 
 
@@ -63,6 +66,13 @@ def _submit(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--nodes", type=int)
     verb.add_argument("--gpu-model")
     verb.add_argument("--gpu-memory-gib", type=float, help="at least, per GPU")
+    verb.add_argument("--gpu-capability", metavar="M.N", help="compute capability, at least")
+    verb.add_argument("--tp", type=int, help="size of a tensor-parallel group")
+    verb.add_argument("--pp", type=int, help="stages of a pipeline")
+    verb.add_argument("--dp", type=int, help="copies of the model")
+    near = verb.add_mutually_exclusive_group()
+    near.add_argument("--within", choices=LEVELS, help="its GPUs have to lie in one")
+    near.add_argument("--prefer", choices=LEVELS, help="its GPUs had better lie in one")
     verb.add_argument("--cpus", type=int)
     verb.add_argument("--memory-gib", type=float)
     verb.add_argument("--disk-gib", type=int)

@@ -9,7 +9,7 @@ from typing import Any
 
 from .client import Client, Json
 from .errors import ClientError, Usage
-from .options import SUBMIT_FIELDS
+from .options import AXES, SUBMIT_FIELDS
 
 
 def order_of(options: Namespace, client: Client) -> Json:
@@ -31,6 +31,12 @@ def order_of(options: Namespace, client: Client) -> Json:
     given = {name: value for name, value in checkpoint.items() if value is not None}
     if given:
         order["checkpoint"] = given
+    axes = {axis: getattr(options, axis) for axis in AXES if getattr(options, axis) is not None}
+    if axes:
+        order["parallelism"] = axes
+    if options.within or options.prefer:
+        how = "required" if options.within else "preferred"
+        order["topology"] = {how: options.within or options.prefer}
     if options.no_requeue:
         order["requeue"] = False
     if "team" not in order:

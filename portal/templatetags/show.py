@@ -165,6 +165,13 @@ def model(name: str) -> str:
 
 
 @register.filter
+def further(reached: str, preferred: str) -> str:
+    """Where the cards of an attempt lie that had better lie nearer: "over blocks, not in one"."""
+    where = "several blocks" if reached == "any" else f"one {reached}"
+    return f"Its cards lie in {where}; one {preferred} was preferred."
+
+
+@register.filter
 def plural(number: int, words_: str) -> str:
     """``{{ n|plural:"node,nodes" }}`` gives "3 nodes"."""
     one, _, many = words_.partition(",")

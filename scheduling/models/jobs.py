@@ -47,6 +47,11 @@ class Job(models.Model):
     nodes = models.PositiveIntegerField(default=1)
     gpu_model = models.CharField(max_length=96, blank=True)
     gpu_memory_mib = models.PositiveIntegerField(default=0)
+    gpu_memory_limit_mib = models.PositiveIntegerField(null=True)
+    gpu_capability = models.PositiveSmallIntegerField(default=0, help_text="Ten times: 80 is 8.0.")
+    parallelism = models.JSONField(default=dict, help_text="tp, pp and dp; empty: not said.")
+    topology_level = models.CharField(max_length=8, blank=True)
+    topology_required = models.BooleanField(default=False)
     cpus = models.PositiveIntegerField(null=True)
     memory_mib = models.PositiveIntegerField(null=True)
     disk_gib = models.PositiveIntegerField(default=0)
@@ -152,6 +157,9 @@ class Attempt(models.Model):
     stop_asked_at = models.DateTimeField(null=True)
     gone_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
+    topology_degraded = models.CharField(
+        max_length=8, blank=True, help_text="The level it reached, if one nearer was preferred."
+    )
     phases = models.JSONField(default=dict, help_text="Seconds of prepare, pull, stage, init.")
 
     class Meta:

@@ -170,6 +170,9 @@ class Pool(models.Model):
         validators=[MinValueValidator(-1)],
         help_text="For how many waiting jobs room is kept ahead: 0 none, -1 all.",
     )
+    topology_wait_s = models.PositiveIntegerField(
+        default=120, help_text="So long a job waits for each level nearer than it can have."
+    )
     default_time_limit_s = models.PositiveIntegerField(default=24 * 3600)
     max_time_limit_s = models.PositiveIntegerField(default=7 * 24 * 3600)
     min_grace_s = models.PositiveIntegerField(default=5)

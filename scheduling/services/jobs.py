@@ -53,7 +53,7 @@ def draft(order: JobOrder, *, user_id: int, at: datetime) -> Job:
     if priority is None:
         known = ", ".join(PriorityClass.objects.values_list("name", flat=True))
         raise _bad("priority", f"There is no priority class {order.priority!r}. Valid: {known}.")
-    return Job(
+    job = Job(
         team=team,
         user_id=user_id,
         pool=pool,
@@ -63,9 +63,14 @@ def draft(order: JobOrder, *, user_id: int, at: datetime) -> Job:
         workdir=order.workdir,
         env=dict(order.env),
         gpus=order.gpus,
-        nodes=order.nodes,
+        nodes=order.nodes or 1,
         gpu_model=order.gpu_model,
         gpu_memory_mib=order.gpu_memory_mib,
+        gpu_memory_limit_mib=order.gpu_memory_limit_mib,
+        gpu_capability=order.gpu_capability,
+        parallelism=dict(order.parallelism),
+        topology_level=order.topology_level,
+        topology_required=order.topology_required,
         cpus=order.cpus,
         memory_mib=order.memory_mib,
         disk_gib=order.disk_gib,
@@ -81,6 +86,9 @@ def draft(order: JobOrder, *, user_id: int, at: datetime) -> Job:
         reservation=slot,
         submitted_at=at,
     )
+    if order.nodes is None and order.gpus > 1:
+        job.nodes = feasibility.fewest_nodes(job)
+    return job
 
 
 def cancel(actor: Actor, job: Job, *, at: datetime, reason: str = "") -> Job:

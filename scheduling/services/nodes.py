@@ -5,7 +5,7 @@ from datetime import datetime
 from django.db import transaction
 
 from nodes import clock, hints
-from nodes.models import Node
+from nodes.models import Gpu, Node
 from scheduling import audit
 from scheduling.actors import Actor
 from scheduling.cards import sync_cards
@@ -34,6 +34,29 @@ def set_accepts_work(
     verb = "uncordon" if accepts else "cordon"
     audit.note(actor, verb, f"node {node.name}", at=at, reason=reason)
     hints.cycle_soon(f"node {node.name} {verb}ed")
+
+
+@transaction.atomic
+def set_place(
+    actor: Actor, node: Node, *, rack: str | None, block: str | None, islands: list[list[int]]
+) -> None:
+    """Say where a node stands and which of its cards (by index) lie on one island.
+
+    None leaves the rack or block as it is, no islands leave them. Cards in no list go to an
+    island of their own behind the others. Jobs that run stay where they are.
+    """
+    at = clock.now()
+    place = {"rack": rack, "block": block}
+    given = {name: value for name, value in place.items() if value is not None}
+    if given:
+        Node.objects.filter(pk=node.pk).update(**given)
+    told = " ".join(f"{name}={value}" for name, value in given.items())
+    if islands:
+        Gpu.objects.filter(node=node).update(island=len(islands))
+    for number, indexes in enumerate(islands):
+        Gpu.objects.filter(node=node, index__in=indexes).update(island=number)
+    audit.note(actor, "place", f"node {node.name}", at=at, reason=told, islands=islands)
+    hints.cycle_soon(f"node {node.name} has a new place")
 
 
 @transaction.atomic

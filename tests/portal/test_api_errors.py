@@ -113,9 +113,9 @@ def test_a_misspelt_field_is_named_with_the_one_that_was_meant(alice):
 
 
 def test_a_field_that_is_planned_is_refused_as_not_built_yet(alice):
-    told = refused(door(alice).post("jobs", {**GOOD, "topology": {}}), 400, "invalid_order")
+    told = refused(door(alice).post("jobs", {**GOOD, "image": "x"}), 400, "invalid_order")
 
-    assert "not built yet" in told["fields"]["topology"]
+    assert "not built yet" in told["fields"]["image"]
 
 
 def test_a_command_of_256_kib_is_taken_and_one_byte_more_is_not(alice):

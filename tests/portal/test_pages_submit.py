@@ -27,8 +27,10 @@ def sent(**more: str) -> dict[str, str]:
 
 
 def test_the_form_has_every_field_that_an_order_has():
-    shown = set(form_fields.NAMES) - set(form_fields.CHECKPOINT) | {"checkpoint"}
-    assert shown == set(FIELDS)
+    parts = {*form_fields.WITHIN, *form_fields.TOPOLOGY}
+    wholes = {whole for whole, _ in form_fields.WITHIN.values()} | {"topology"}
+    # A booking is run in from its own page.
+    assert set(form_fields.NAMES) - parts | wholes == set(FIELDS) - {"reservation"}
 
 
 def test_a_submitted_form_leads_to_its_job(nodes, alice, client_of):
@@ -52,6 +54,10 @@ def test_every_field_reaches_the_job(nodes, alice, client_of):
             priority="low",
             grace_s="90",
             signal="USR1",
+            gpu_memory_limit_gib="60",
+            level="node",
+            nearness="required",
+            tp="1",
             launch="per_gpu",
             device_ids="index",
             requeue="",
@@ -65,6 +71,9 @@ def test_every_field_reaches_the_job(nodes, alice, client_of):
     assert (job.launch, job.device_ids, job.requeue) == ("per_gpu", "index", False)
     assert job.env == {"A": "1", "B": "two\nlines", "C": " spaced "}
     assert job.priority_class.name == "low"
+    assert (job.topology_level, job.topology_required) == ("node", True)
+    assert job.parallelism == {"tp": 1, "pp": 1, "dp": 1}
+    assert job.gpu_memory_limit_mib == 60 * 1024
 
 
 def test_a_command_keeps_every_sign_but_the_browsers_line_ends(nodes, alice, client_of):
