@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Count, Max
-
 from .engine.world import Running
 from .models import Attempt, Job, Lease, Reservation
 from .states import LIVE, JobState
@@ -52,20 +50,27 @@ def running(now: datetime) -> tuple[Running, ...]:
     return tuple(_claim(leases, now, evicted) for leases in rows.values())
 
 
-def _evicted() -> dict[int, tuple[int, datetime | None]]:
-    """How often the jobs that run were stopped for others, and when last."""
-    ended = Attempt.objects.filter(job__state__in=LIVE, outcome__in=_EVICTED).order_by()
-    counted = ended.values_list("job").annotate(Count("pk"), Max("stop_asked_at"))
-    return {job: (count, last) for job, count, last in counted}
+_Eviction = tuple[int | None, datetime | None]
+
+
+def _evicted() -> dict[int, list[_Eviction]]:
+    """For whom the jobs that run were stopped before, and when, the last of all at the end."""
+    found: dict[int, list[_Eviction]] = {}
+    ended = Attempt.objects.filter(job__state__in=LIVE, outcome__in=_EVICTED)
+    fields = ("job", "stop_by_job", "stop_asked_at")
+    for job, by, at in ended.order_by("number").values_list(*fields):
+        found.setdefault(job, []).append((by, at))
+    return found
 
 
 def _claim(
     leases: Sequence[dict[str, Any]],
     now: datetime,
-    evicted: Mapping[int, tuple[int, datetime | None]],
+    evicted: Mapping[int, Sequence[_Eviction]],
 ) -> Running:
     part = leases[0]
-    evictions, last = evicted.get(part["part__attempt__job_id"], (0, None))
+    before = evicted.get(part["part__attempt__job_id"], ())
+    last = before[-1][1] if before else None
     since = part["part__attempt__started_at"] or now
     leaving = part["part__attempt__job__state"] not in _STAYS
     gone = part["part__gone_at"] is not None
@@ -90,8 +95,9 @@ def _claim(
         saved_us=_us(part["part__attempt__saved_at"] or since),
         grace_us=part["part__attempt__job__grace_s"] * 1_000_000,
         min_runtime_us=part["part__attempt__job__priority_class__min_runtime_s"] * 1_000_000,
-        evictions=evictions,
+        evictions=len(before),
         evicted_us=_us(last) if last else 0,
+        evicted_by=tuple(sorted({by for by, _ in before if by is not None})),
         leaving=leaving or gone,
         leaves_us=0 if gone else _leaves_us(part),
     )

@@ -79,8 +79,12 @@ class Handover:
         self.fallen.append(Fallen(job, why))
 
     def is_complete(self, pledge: Pledge) -> bool:
-        """Return whether nobody holds a card of a pledge any more."""
-        return not any(gpu in self._gone for part in pledge.parts for gpu in part.gpus)
+        """Return whether nothing is on its way any more that a pledge could wait for.
+
+        Victims that only held quota have no card in it, so all that is charged still counts.
+        """
+        cards = any(gpu in self._gone for part in pledge.parts for gpu in part.gpus)
+        return not cards and not any(c.charged for some in self._leaving.values() for c in some)
 
     def coming(self, pool: int) -> Iterator[tuple[PartPlan, tuple[Running, ...]]]:
         """Yield what comes back on each node of a pool and is pledged to nobody."""

@@ -66,7 +66,7 @@ def awaiting(n: Numbers) -> str:
     """Say whose cards are on their way, from where and until when, and what is kept already."""
     gpus, more = int(n["gpus"]), int(n["more_jobs"])
     if not gpus:
-        return "Its cards are free and kept for it. It starts in the next cycle."
+        return "Its cards are free and kept for it. It starts as soon as its team may hold them."
     whose = f"{_jobs(n)}{f' and {more} more' if more else ''}"
     more_nodes = f" and {n['more_nodes']} more" if int(n["more_nodes"]) else ""
     by = f" by {second(n['by_s'])}" if int(n["by_s"]) else ""

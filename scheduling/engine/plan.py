@@ -37,7 +37,7 @@ class Turns:
         self.waiting.append(job)
         if job.booking:
             return
-        if job.may_preempt and not behind:
+        if not behind and self.hunt.may(job):
             self.hunt.go(job)
         self.heads.keep(job)
 

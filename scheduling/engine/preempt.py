@@ -1,4 +1,4 @@
-"""Whose cards are taken for a job that may preempt: the least set of victims, or none at all.
+"""Whose cards are taken for a job that may preempt or is owed: the least set of victims, or none.
 
 Nobody is asked to leave unless the job has a place on what is then free, found by the search that
 places jobs. The set is never larger than needed: without any one of its victims the job would not
@@ -8,9 +8,9 @@ Sources: growing and putting back is Kueue's scheme (reverse pass); branch and b
 A. Doig, Econometrica 28(3), 1960.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from .asking import ORDERS
 from .cycle import Cycle
 from .trial import Trial
 from .victims import Victim, Victims
@@ -42,9 +42,20 @@ class Hunt:
         self._cycle = cycle
         self._world = world
         self._victims: Victims | None = None
+        self._lent = bool(world.running) and any(one.nominal_milli for one in world.limits)
         self._left = TRIES
         self._failed: dict[tuple[object, ...], Reason | None] = {}
         self._wide: dict[int, Reason] = {}
+
+    def may(self, job: Job) -> bool:
+        """Return whether a job may have others stopped: by its class, or for what it is owed."""
+        return job.may_preempt or (
+            self._lent
+            and any(
+                self._cycle.ledger.is_owed(job.team, model, job.gpus * 1000)
+                for model in self._cycle.stock.models(job)
+            )
+        )
 
     def go(self, job: Job) -> None:
         """Look for victims for a job that has no place, and pledge it what they leave.
@@ -55,10 +66,12 @@ class Hunt:
         """
         if job.id in self._cycle.handover.kept or not self._cycle.open(job):
             return
-        key = (self._cycle.shape(job), job.team, job.priority)
+        victims = self._victims = self._victims or Victims(self._world)
+        again = job.id if job.id in victims.known else 0
+        key = (self._cycle.shape(job), job.team, job.priority, job.may_preempt, again)
         if key not in self._failed and self._left > 0:
             self._left -= 1
-            why = self._try(job)
+            why = self._try(job, victims)
             if job.id in self._cycle.handover.kept:
                 return
             self._failed[key] = why
@@ -69,10 +82,9 @@ class Hunt:
         """Return what kept victims from being asked: PreemptionTooWide, or nothing."""
         return [self._wide[job.id]] if job.id in self._wide else []
 
-    def _try(self, job: Job) -> Reason | None:
-        victims = self._victims = self._victims or Victims(self._world)
-        candidates = victims.of(job)
+    def _try(self, job: Job, victims: Victims) -> Reason | None:
         trial = Trial(self._cycle, job)
+        candidates = victims.of(job, trial.borrows)
         chosen, why = _chosen(trial, candidates, _bounds(job, victims.pool(job.pool)))
         found = None
         if chosen is not None:
@@ -109,7 +121,8 @@ def _chosen(
     """
     if trial.find():
         return [], None
-    sets = [found for order in _ORDERS if (found := _grown(trial, order(trial, candidates)))]
+    orders = [_allowed(trial, order(trial, candidates)) for order in ORDERS]
+    sets = [found for order in orders if (found := _grown(trial, order))]
     if not sets:
         return None, None
     within = [found for found in sets if bounds.hold(found)]
@@ -117,6 +130,14 @@ def _chosen(
     if len(candidates) <= EXACT:
         best = _Exact(trial, candidates, bounds, best).best
     return best, None if best else _too_wide(sets, bounds, trial.job)
+
+
+def _allowed(trial: Trial, order: list[Victim]) -> list[Victim]:
+    """Leave out who may not be taken from their teams, with those before them gone."""
+    kept = [victim for victim in order if trial.lend_if_allowed(victim)]
+    for victim in kept:
+        trial.recall(victim)
+    return kept
 
 
 def _grown(trial: Trial, order: list[Victim]) -> list[Victim] | None:
@@ -179,11 +200,21 @@ class _Exact:
             if not self._bounds.hold(more):
                 continue
             self._trial.lend(victim)
-            if self._trial.find():
+            if self._trial.find() and self._are_allowed(more):
                 self.best = more
             elif self._could_do(i + 1):
                 self._look(more, i + 1)
             self._trial.recall(victim)
+
+    def _are_allowed(self, chosen: list[Victim]) -> bool:
+        """Return whether a set (all lent), small ones first, takes no more than was borrowed."""
+        for victim in chosen:
+            self._trial.recall(victim)
+        order = sorted(chosen, key=lambda victim: (victim.gpus, victim.key()))
+        allowed = len(_allowed(self._trial, order)) == len(chosen)
+        for victim in chosen:
+            self._trial.lend(victim)
+        return allowed
 
     def _could_do(self, first: int) -> bool:
         """Return whether all the rest, beside who is lent already, would make room."""
@@ -212,56 +243,3 @@ def _too_wide(sets: list[list[Victim]], bounds: Bounds, job: Job) -> Reason:
         most_gpus=bounds.gpus,
         asked=job.gpus,
     )
-
-
-def _cheapest(trial: Trial, candidates: list[Victim]) -> list[Victim]:
-    return candidates
-
-
-def _together(trial: Trial, candidates: list[Victim]) -> list[Victim]:
-    """Cheapest first, node by node: the nodes on which one part's room costs least come first."""
-    return _by_node(trial, candidates, Victim.key, lambda victim: victim.cost_us)
-
-
-def _fewest(trial: Trial, candidates: list[Victim]) -> list[Victim]:
-    """Largest first, node by node: the nodes on which fewest victims make one part's room."""
-    return _by_node(trial, candidates, lambda victim: (-victim.gpus, victim.key()), lambda _: 1)
-
-
-def _by_node(
-    trial: Trial,
-    candidates: list[Victim],
-    key: Callable[[Victim], tuple[object, ...]],
-    price: Callable[[Victim], int],
-) -> list[Victim]:
-    there: dict[int, list[Victim]] = {}
-    for victim in sorted(candidates, key=key):
-        for claim in victim.parts:
-            there.setdefault(claim.node, []).append(victim)
-    asked = -(-trial.job.gpus // max(trial.job.nodes, 1))
-    prices = sorted(
-        (_price_of(there[node], asked - trial.free_on(node), node, price), node) for node in there
-    )
-    ordered = dict.fromkeys(victim.attempt for _, node in prices for victim in there[node])
-    known = {victim.attempt: victim for victim in candidates}
-    return [known[attempt] for attempt in ordered]
-
-
-def _price_of(
-    victims: list[Victim], missing: int, node: int, price: Callable[[Victim], int]
-) -> tuple[bool, int]:
-    """Return whether a node stays too small without its victims, and what they cost till then."""
-    total = 0
-    for victim in victims:
-        if missing <= 0:
-            break
-        missing -= sum(len(claim.gpus) for claim in victim.parts if claim.node == node)
-        total += price(victim)
-    return missing > 0, total
-
-
-_ORDERS: tuple[Callable[[Trial, list[Victim]], list[Victim]], ...] = (
-    _together,
-    _cheapest,
-    _fewest,
-)

@@ -124,6 +124,20 @@ class Ledger:
         ]
         return max(over, default=0)
 
+    def apart(self, one: int, other: int) -> tuple[list[int], list[int]]:
+        """Return the ways up from two teams to below the nearest team above both."""
+        return self._tree.apart(one, other)
+
+    def held_of(self, team: int, gpu_model: str) -> list[tuple[int, int]]:
+        """Return (milli held, nominal milli) for each quota of a team that a model counts in.
+
+        Without any, it is what the team holds in all against 0.
+        """
+        rows = [self._limits[team, m] for m in ("", gpu_model) if (team, m) in self._limits]
+        if not rows:
+            return [(self._held[team, ""][0], 0)]
+        return [(self._held[team, row.gpu_model][0], row.nominal_milli) for row in rows]
+
     def _set_aside(self) -> None:
         """Count for every team what those below it keep or are owed, before anybody holds it."""
         if not self._keeps:

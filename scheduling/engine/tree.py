@@ -25,6 +25,11 @@ class Tree:
             self._chains[team] = tuple(chain)
         return self._chains[team]
 
+    def apart(self, one: int, other: int) -> tuple[list[int], list[int]]:
+        """Return the ways up from two teams to below the nearest team above both."""
+        up, down = self.chain(one), self.chain(other)
+        return [link for link in up if link not in down], [link for link in down if link not in up]
+
     def name(self, team: int) -> str:
         """Return the team's name, its number where it is unknown."""
         found = self._teams.get(team)

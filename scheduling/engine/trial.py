@@ -6,6 +6,7 @@ trial changes nothing for good: ``close`` leaves the cycle as it was.
 
 from .cycle import Cycle
 from .handover import returning
+from .lending import gives_back
 from .quota import Amount, who_of
 from .victims import Victim
 from .world import Job, PartPlan, Running
@@ -53,6 +54,36 @@ class Trial:
         """Return the model and parts of the best place for the job as things are lent now."""
         return self._cycle.search(self.job)
 
+    def borrows(self, claim: Running) -> bool:
+        """Return whether a claim is held above its team's nominal and owed to the job's team."""
+        model = self._model(claim)
+        milli = self.job.gpus * 1000
+        return (
+            claim.team != self.job.team
+            and self.job.gpu_model in ("", model)
+            and gives_back(self._cycle.ledger, claim.team, model, self.job.team, milli)
+        )
+
+    def lend_if_allowed(self, victim: Victim) -> bool:
+        """Think a victim away, beside those that are, if it may be taken from its team.
+
+        A borrower may be while its team still holds more than its nominal. By priority nobody is
+        stopped whose team would then be owed cards by the job's: it would have them back at once.
+        """
+        claim, by_priority = victim.parts[0], victim.why != "reclaim"
+        if not by_priority and not self.borrows(claim):
+            return False
+        self.lend(victim)
+        if by_priority and self.job.preemptible and self._would_owe(claim):
+            self.recall(victim)
+            return False
+        return True
+
+    def _would_owe(self, claim: Running) -> bool:
+        """Return whether the job, once it runs, would hold what a claim's team has lost to it."""
+        ledger, job, model = self._cycle.ledger, self.job, self._model(claim)
+        return gives_back(ledger, job.team, model, claim.team, 1, more=job.gpus * 1000)
+
     def free_on(self, node: int) -> int:
         """Return how many cards of a node the job could use as things are lent now."""
         host = self._cycle.stock.by_id[node]
@@ -81,8 +112,11 @@ class Trial:
         """Count a claim out of its team, or in again, as it is counted now."""
         if not claim.charged:
             return
-        gpus = self._cycle.stock.by_id[claim.node].node.gpus
-        model = next((gpu.model for gpu in gpus if gpu.id in claim.gpus), "")
+        model = self._model(claim)
         milli = sign * 1000 * len(claim.gpus)
         amount = Amount(milli, sign * claim.cpus, sign * claim.memory_mib)
         self._cycle.ledger.charge(claim.team, model, amount, who_of(claim))
+
+    def _model(self, claim: Running) -> str:
+        gpus = self._cycle.stock.by_id[claim.node].node.gpus
+        return next((gpu.model for gpu in gpus if gpu.id in claim.gpus), "")

@@ -1,5 +1,8 @@
 """Who may be made to leave for whom, what that costs, and who is asked first.
 
+By priority: lower classes that may be preempted. By reclaim: work that may be taken back, of teams
+that hold more than their nominal, for a team that is owed; of whatever priority.
+
 Owns protection (never too young, too often or just evicted, never what may not be preempted) and
 the one order of victims: cheapest first, then the lowest class, then the youngest by submission,
 which is the order of the queue turned round, so that a victim never overtakes who it left for.
@@ -7,7 +10,7 @@ Looks at no free card: preempt.py does.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from .world import Job, Pool, Running, World
@@ -43,13 +46,17 @@ class Victims:
         pool_of = {node.id: node.pool for node in world.nodes}
         grouped: dict[int, list[Running]] = defaultdict(list)
         for claim in world.running:
-            if not claim.leaving and claim.attempt and claim.node in pool_of:
+            # What runs in a booking has its cards by that; they are for nobody outside of it.
+            stays = not claim.leaving and not claim.booked
+            if stays and claim.attempt and claim.node in pool_of:
                 grouped[claim.attempt].append(claim)
         self._by_pool: dict[int, list[tuple[Running, ...]]] = defaultdict(list)
         for _, parts in sorted(grouped.items()):
             parts.sort(key=lambda one: one.node)
             self._by_pool[pool_of[parts[0].node]].append(tuple(parts))
         self._asked: set[int] = set()
+        # Nobody leaves twice for the same job: so evictions come to an end whatever the rules.
+        self.known = frozenset(by for claim in world.running for by in claim.evicted_by)
 
     def pool(self, id: int) -> Pool:
         """Return a pool's rules."""
@@ -59,15 +66,18 @@ class Victims:
         """Leave out victims from now on: they are asked to leave in this cycle."""
         self._asked.update(victim.attempt for victim in victims)
 
-    def of(self, job: Job) -> list[Victim]:
-        """Return who may be evicted for a job, in order. Cost: O(running claims of its pool)."""
-        if not job.may_preempt:
-            return []
-        found = [
-            self._victim(parts, "preempt")
-            for parts in self._by_pool.get(job.pool, ())
-            if parts[0].priority < job.priority and self._may_go(parts, self.pool(job.pool))
-        ]
+    def of(self, job: Job, borrows: Callable[[Running], bool]) -> list[Victim]:
+        """Return who may be evicted for a job, in order; ``borrows``: from the job's team.
+
+        Cost: O(running claims of its pool).
+        """
+        pool, found = self.pool(job.pool), []
+        for parts in self._by_pool.get(job.pool, ()):
+            why = "preempt" if job.may_preempt and parts[0].priority < job.priority else ""
+            if job.id in parts[0].evicted_by or not self._may_go(parts, pool):
+                continue
+            if why or borrows(parts[0]):
+                found.append(self._victim(parts, why or "reclaim"))
         return sorted(found, key=Victim.key)
 
     def _may_go(self, parts: tuple[Running, ...], pool: Pool) -> bool:

@@ -196,7 +196,8 @@ class Running:
     ``leaving``: it was asked to stop or is gone; ``leaves_us`` is the end of its window then, 0 if
     it has none. ``charged``: it counts against its team; a card being cleaned does not. ``booked``:
     it runs in a booking, which is charged for its cards. What it did before ``saved_us`` is kept.
-    ``evictions`` and ``evicted_us`` are of the job: how often it was evicted, and when last.
+    ``evictions`` and ``evicted_us`` are of the job: how often it was evicted, and when last;
+    ``evicted_by`` are the jobs it left for, ascending.
     """
 
     job: int
@@ -217,6 +218,7 @@ class Running:
     min_runtime_us: int = 0
     evictions: int = 0
     evicted_us: int = 0
+    evicted_by: tuple[int, ...] = ()
     leaving: bool = False
     leaves_us: int = 0
     charged: bool = True

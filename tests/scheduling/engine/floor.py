@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from scheduling.engine.plan import plan
-from scheduling.engine.world import Eviction, Job, Node, PartPlan, Plan, Pledge, Running, World
+from scheduling.engine.world import Eviction, Job, Node, PartPlan, Plan, Pledge, Running, Use, World
 
 SECOND = 1_000_000
 WINDOW_US = 60 * SECOND
@@ -69,7 +69,14 @@ class Floor:
             nodes=tuple(nodes.values()),
             running=tuple(running),
             pledges=tuple(self.pledges.values()),
+            uses=tuple(self._use(run, part) for run in self.runs.values() for part in run.parts),
         )
+
+    def _use(self, run: Run, part: PartPlan) -> Use:
+        milli = 1000 * len(part.gpus)
+        firm = 0 if run.job.preemptible else milli
+        sides = (part.cpus, part.memory_mib)
+        return Use(run.job.team, "H100", milli, *sides, firm, run.job.user)
 
     def cycle(self) -> Plan:
         """Plan and carry out."""
@@ -129,9 +136,11 @@ class Floor:
             grace_us=WINDOW_US,
             min_runtime_us=run.min_runtime_us,
             evictions=sum(n for (victim, _), n in self.evicted.items() if victim == job.id),
+            evicted_by=tuple(sorted(by for victim, by in self.evicted if victim == job.id)),
             evicted_us=self.evicted_us.get(job.id, 0),
             leaving=run.gone_us is not None,
             leaves_us=run.gone_us or 0,
+            user=job.user,
         )
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from scheduling.engine.explain import sentence
-from scheduling.engine.world import Job, Limit, Pool, Team, Use
+from scheduling.engine.world import Job, Limit, Pool, Team
 
 from .floor import SECOND, Floor, victims
 from .worlds import codes, job, nodes_of, placed, why, world
@@ -86,7 +86,7 @@ def test_nobody_leaves_for_a_job_that_could_not_start_then() -> None:
 
 
 def test_a_team_at_its_limit_takes_back_from_its_own() -> None:
-    floor = Floor(world({"a": 8}, limits=(Limit(1, "", 4000),), uses=(Use(1, "H100", 4000, 0, 0),)))
+    floor = Floor(world({"a": 8}, limits=(Limit(1, "", 4000),)))
     floor.start(low(1, gpus=4), 1, 1, 2, 3, 4)
     floor.add(high(2, gpus=4))
     assert victims(floor.cycle()) == [1]

@@ -12,7 +12,7 @@ from scheduling.engine.plan import plan
 from scheduling.engine.preempt import _grown
 from scheduling.engine.trial import Trial
 from scheduling.engine.victims import Victim, Victims
-from scheduling.engine.world import Job, Pool, World
+from scheduling.engine.world import Job, Pool, Running, World
 
 from .floor import SECOND, Floor
 from .worlds import job, world
@@ -59,6 +59,10 @@ def _start(draw: st.DrawFn, floor: Floor, id: int) -> None:
         floor.start(asked, node.id, *free[:count], since_us=since, min_runtime_us=5 * MINUTE)
 
 
+def _never(_: Running) -> bool:
+    return False
+
+
 def lent(seen: World, winner: Job, victims: list[Victim]) -> bool:
     """Would the job fit if exactly these left (beside what leaves anyway)?"""
     cycle = Cycle(seen)
@@ -74,7 +78,7 @@ def test_a_grown_set_is_needed_to_the_last(floor: Floor, gpus: int, rng: Random)
     """With many candidates nothing comes after the growing, in whatever order it was done."""
     winner = job(99, gpus=gpus, nodes=2 - gpus % 2, priority=2, may_preempt=True)
     seen = floor.seen()
-    order = Victims(seen).of(winner)
+    order = Victims(seen).of(winner, _never)
     rng.shuffle(order)
     grown = _grown(Trial(Cycle(seen), winner), order)
     if lent(seen, winner, []):
@@ -92,7 +96,7 @@ def test_a_set_is_needed_to_the_last_and_the_cheapest_of_all(floor: Floor) -> No
     floor.world = replace(floor.world, jobs=(first,))
     seen = floor.seen()
     decided = plan(seen)
-    candidates = Victims(seen).of(first)
+    candidates = Victims(seen).of(first, _never)
     chosen = [v for v in candidates if v.attempt in {e.attempt for e in decided.evictions}]
     pool = seen.pools[0]
     assert len(chosen) == len(decided.evictions) <= pool.max_victims
