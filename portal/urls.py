@@ -4,6 +4,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, URLResolver, include, path
 
 from .admin import site
+from .api.metrics import Metrics
 from .views import account, acts, health, home, jobs, nodes, submit
 
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -29,6 +30,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("admin/", site.urls),
     path("api/v1/", include("portal.api.urls")),
     path("healthz", health.healthz, name="healthz"),
+    path("metrics", Metrics.as_view(), name="metrics"),
     path("readyz", health.readyz, name="readyz"),
 ]
 

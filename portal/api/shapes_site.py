@@ -8,6 +8,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from nodes import conditions
 from nodes.models import Gpu, Node
 from scheduling.models import Lease
 
@@ -98,13 +99,18 @@ class GpuSerializer(serializers.Serializer[Gpu]):
     memory_mib = serializers.IntegerField()
     used_mib = serializers.IntegerField()
     health = serializers.ChoiceField(Node.Health.values)
+    health_rule = serializers.CharField(help_text="The rule that holds; empty: none.")
+    health_evidence = serializers.CharField(help_text="What it saw, or why a person decided so.")
+    health_advice = serializers.SerializerMethodField(help_text="What to do about it.")
     use = serializers.SerializerMethodField()
     job = serializers.SerializerMethodField()
     team = serializers.SerializerMethodField()
     foreign_use = serializers.CharField(help_text="Who from outside uses it; empty: nobody.")
 
     @extend_schema_field(
-        serializers.ChoiceField(["free", "held", "releasing", "quarantined", "foreign", "failed"])
+        serializers.ChoiceField(
+            ["free", "held", "releasing", "quarantined", "foreign", "degraded", "failed"]
+        )
     )
     def get_use(self, gpu: Gpu) -> str:
         lease = _lease(gpu)
@@ -113,9 +119,12 @@ class GpuSerializer(serializers.Serializer[Gpu]):
         card = getattr(gpu, "card", None)
         if card is not None and card.quarantined_at is not None:
             return "quarantined"
-        if gpu.health == Node.Health.FAILED:
-            return "failed"
+        if gpu.health in (Node.Health.FAILED, Node.Health.DEGRADED):
+            return str(gpu.health)
         return "foreign" if gpu.foreign_use else "free"
+
+    def get_health_advice(self, gpu: Gpu) -> str:
+        return conditions.advice_of([gpu.health_rule]).get(gpu.health_rule, "")
 
     def get_job(self, gpu: Gpu) -> int | None:
         lease = self._seen(gpu)
