@@ -11,7 +11,7 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 
 from nodes.models import Node
 from scheduling.errors import NotAllowed
-from scheduling.models import Job, Member, Team
+from scheduling.models import Job, Member, Reservation, Team
 from scheduling.queries import Viewer, subtree_ids
 
 OPERATORS = "operators"
@@ -145,6 +145,45 @@ def require_act(user: Person, job: Job) -> None:
         raise NotAllowed(
             f"Job {job.pk} belongs to {job.user.get_username()}; you may look at it only.",
             next_step=f"Ask them or a lead of {job.team.name}.",
+        )
+
+
+def require_book(user: Person, team_name: str, kind: str) -> None:
+    """Members, leads and operators book for a team; operators alone book maintenance.
+
+    A team that is not the person's is told like one that does not exist.
+    """
+    if is_operator(user):
+        return
+    if kind == Reservation.Kind.MAINTENANCE:
+        raise NotAllowed(
+            "Only operators book maintenance.", next_step="Book for your team, or ask an operator."
+        )
+    team = Team.objects.filter(name=team_name).first()
+    if team is None or not may_submit(user, team.pk):
+        raise NotAllowed(
+            f"You are in no team {team_name!r}.", next_step="Ask a lead of the team to add you."
+        )
+
+
+def may_change(user: Person, row: Reservation) -> bool:
+    """Who booked it while a member, the team's leads, operators."""
+    if is_operator(user):
+        return True
+    if not isinstance(user, User) or row.team_id is None:
+        return False
+    if row.team_id in led_team_ids(user):
+        return True
+    owner = row.user_id == user.pk
+    return owner and Member.objects.filter(user=user, team_id=row.team_id).exists()
+
+
+def require_change(user: Person, row: Reservation) -> None:
+    """Raise NotAllowed unless the person may change a reservation they see."""
+    if not may_change(user, row):
+        raise NotAllowed(
+            f"Reservation {row.pk} is {row.user.get_username()}'s; you may look at it only.",
+            next_step="Ask them or a lead of the team.",
         )
 
 

@@ -51,8 +51,11 @@ class Change:
     length: timedelta | None = None
 
 
-def parse(fields: Mapping[str, Any]) -> BookingOrder:
-    """Read an order. Raises InvalidOrder whose ``fields`` has one sentence for each bad field."""
+def parse(fields: Mapping[str, Any], *, for_team: bool = True) -> BookingOrder:
+    """Read an order; without ``for_team`` it only asks about cards and needs no team.
+
+    Raises InvalidOrder whose ``fields`` has one sentence for each bad field.
+    """
     values, bad = _read(fields, ORDER)
     if not bad and "end" not in values and "length" not in values:
         bad["end"] = "Say when it ends: end, or duration such as 4h."
@@ -60,7 +63,7 @@ def parse(fields: Mapping[str, Any]) -> BookingOrder:
         bad["gpus"] = "Say what to book: a number of gpus, nodes by name (on), or cards by UUID."
     if not bad and values.get("cards") and (values.get("gpus") or values.get("on")):
         bad["cards"] = "Cards by UUID stand alone; leave gpus and on out."
-    if not bad and values.get("kind") != "maintenance" and not values.get("team"):
+    if not bad and for_team and values.get("kind") != "maintenance" and not values.get("team"):
         bad["team"] = "Name the team that the booking is charged to."
     if bad:
         raise invalid(bad)

@@ -3,7 +3,7 @@
 from django.urls import path, re_path, register_converter
 from django.urls.converters import StringConverter
 
-from . import explain, job_log, jobs, schema, site, tokens
+from . import explain, job_log, jobs, reservations, schema, site, tokens
 
 
 class TokenPrefix(StringConverter):
@@ -24,6 +24,9 @@ urlpatterns = [
     path("jobs/<int:job_id>/cancel", jobs.Cancel.as_view()),
     path("jobs/<int:job_id>/hold", jobs.Hold.as_view()),
     path("jobs/<int:job_id>/release", jobs.Release.as_view()),
+    path("reservations", reservations.Reservations.as_view()),
+    path("reservations/next-free", reservations.NextFree.as_view()),
+    path("reservations/<int:reservation_id>", reservations.OneReservation.as_view()),
     path("nodes", site.Nodes.as_view()),
     path("gpus", site.Gpus.as_view()),
     path("teams", site.Teams.as_view()),

@@ -124,6 +124,32 @@ class Client:
             attempt=int(number) if number else None,
         )
 
+    def reserve(self, order: Mapping[str, Any], *, key: str = "") -> Json:
+        """Book cards for a slot."""
+        return self._post("/reservations", order, key)
+
+    def reservations(self, *, mine: bool = False, since: str = "", until: str = "") -> Json:
+        """``results`` of your teams and ``busy`` blocks of all, from now for 14 days."""
+        query = {"mine": "true" if mine else "", "since": since, "until": until}
+        return self._get("/reservations?" + urlencode({k: v for k, v in query.items() if v}))
+
+    def reservation(self, reservation_id: int) -> Json:
+        """One reservation with its cards."""
+        return self._get(f"/reservations/{reservation_id}")
+
+    def change_reservation(self, reservation_id: int, change: Mapping[str, Any]) -> Json:
+        """Make a reservation different, as a whole."""
+        path, sent = f"{API}/reservations/{reservation_id}", json.dumps(change).encode()
+        return _object(self.connection.ask("PATCH", path, body=sent))
+
+    def end_reservation(self, reservation_id: int) -> Json:
+        """Cancel a reservation, or give it back once it runs."""
+        return _object(self.connection.ask("DELETE", f"{API}/reservations/{reservation_id}"))
+
+    def next_free(self, **asked: Any) -> Json:
+        """The first slot that would be taken now; ``start`` is None if there is none."""
+        return self._get("/reservations/next-free?" + urlencode(asked))
+
     def nodes(self) -> list[Json]:
         """All machines with their cards."""
         return _results(self._get("/nodes"))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
-from . import config, following, show, told
+from . import config, following, show, slots, told
 from .client import Client, Json, LogPiece
 from .connection import parsed
 from .errors import Refused, Usage
@@ -163,6 +163,9 @@ VERBS: dict[str, Callable[[Namespace], int]] = {
     "hold": hold,
     "release": release,
     "wait": wait,
+    "reserve": slots.reserve,
+    "reservations": slots.reservations,
+    "env": slots.env,
     "nodes": nodes,
     "teams": teams,
     "tokens": tokens,

@@ -32,6 +32,12 @@ def parser() -> argparse.ArgumentParser:
     ):
         _one_job(verbs, verb, told).add_argument("--reason", default="", help="kept in the log")
     _one_job(verbs, "wait", "wait until a job has ended; its end is the exit code")
+    _reserve(verbs.add_parser("reserve", help="book cards for a slot"))
+    slots = verbs.add_parser("reservations", help="list what your teams have booked")
+    slots.add_argument("--mine", action="store_true", help="your own only")
+    _json(slots)
+    held = _one_job(verbs, "env", "lines for eval: the cards of a reservation")
+    held.add_argument("--node", default="", help="of several")
     for verb, told in (("nodes", "list machines"), ("teams", "list your teams")):
         _json(verbs.add_parser(verb, help=told))
     _tokens(verbs.add_parser("tokens", help="list, create or delete tokens"))
@@ -97,6 +103,26 @@ def _submit(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--preview", action="store_true", help="say what it would meet; send nothing")
     verb.add_argument("--follow", action="store_true", help="read its log until it ends")
     verb.add_argument("--wait", action="store_true", help="until it ends; that is the exit code")
+    _json(verb)
+
+
+def _reserve(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--gpus", type=int, help="in all")
+    verb.add_argument("--nodes", type=int, help="in equal parts on so many (1)")
+    verb.add_argument("--model", dest="gpu_model", help="such as H100")
+    verb.add_argument("--gpu-memory-gib", type=int, help="at least, per GPU")
+    verb.add_argument("--on", action="append", metavar="NODE", help="this node; all its GPUs")
+    verb.add_argument("--card", action="append", dest="cards", metavar="UUID", help="this one")
+    verb.add_argument("--from", dest="start", metavar="TIME", help="such as 'tomorrow 9:00' (now)")
+    verb.add_argument("--to", dest="until", metavar="TIME", help="the same")
+    verb.add_argument("--for", dest="duration", metavar="LENGTH", help="such as 45m, 4h, 2d")
+    verb.add_argument("--title", help="for people")
+    verb.add_argument("--team", help="by default the only one you have")
+    verb.add_argument("--maintenance", action="store_true", help="for operators: for no team")
+    verb.add_argument("--next-free", action="store_true", help="only say when it would be free")
+    verb.add_argument("--change", type=int, metavar="RES", help="make this one so instead")
+    verb.add_argument("--end", type=int, dest="end_it", metavar="RES", help="end this one")
+    verb.add_argument("--key", default="", help="Idempotency-Key; by default a new one")
     _json(verb)
 
 

@@ -40,8 +40,13 @@ def order_of(options: Namespace, client: Client) -> Json:
     if options.no_requeue:
         order["requeue"] = False
     if "team" not in order:
-        order["team"] = _only_team(client)
+        order["team"] = only_team(client)
     return order
+
+
+def team_of(named: str | None, client: Client) -> str:
+    """The team that was named, else the only one there is."""
+    return named or only_team(client)
 
 
 def _command(options: Namespace) -> str:
@@ -83,7 +88,7 @@ def _pair(text: str, known: Any) -> tuple[str, str]:
     raise Usage(f"{text!r} is not NAME=VALUE.", next_step="Write it as NAME=VALUE.")
 
 
-def _only_team(client: Client) -> str:
+def only_team(client: Client) -> str:
     mine = [team["name"] for team in client.me()["teams"] if team["leaf"]]
     if len(mine) == 1:
         return str(mine[0])

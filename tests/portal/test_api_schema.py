@@ -13,6 +13,7 @@ from scheduling.models import Attempt, Part
 from scheduling.order_fields import FIELDS
 from tests import builders
 from tests.portal.api_door import door
+from tests.scheduling.test_reservations import book
 
 PAGE = Path(__file__).parents[2] / "docs" / "api.md"
 
@@ -58,11 +59,13 @@ def test_answers_have_the_described_shape(document, alice):
     Part.objects.create(
         attempt=attempt, node=builders.node("n2"), ranks=1, cpus=1, memory_mib=1, port=29400
     )
+    slot = book(alice, job.submitted_at, gpus=1)
     program = door(alice)
     plain = [path for path, ops in document["paths"].items() if "get" in ops and "/log" not in path]
 
     for path in plain:
-        answer = program.get(path.replace("{job_id}", str(job.pk)))
+        numbers = {"job_id": str(job.pk), "reservation_id": str(slot.pk)}
+        answer = program.get(path.format(**numbers))
         described = document["paths"][path]["get"]["responses"]["200"]["content"]
         _check(document, described["application/json"]["schema"], answer.json(), path)
     for path in ("jobs", "jobs/999/cancel", "tokens"):
