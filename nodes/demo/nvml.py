@@ -278,7 +278,7 @@ def plain(function: str, name: str, usual: Any) -> Any:
     return lambda handle, *more: asked(handle, function).get(name, usual)
 
 
-nvmlDeviceGetSerial = plain("Serial", "serial", "0")
+nvmlDeviceGetSerial = plain("Serial", "serial", "")
 nvmlDeviceGetTotalEccErrors = plain("TotalEccErrors", "ecc_uncorrected", 0)
 nvmlDeviceGetRemappedRows = plain("RemappedRows", "remapped", (0, 0, 0, 0))
 nvmlDeviceGetTemperatureThreshold = plain("TemperatureThreshold", "shutdown_c", 95)

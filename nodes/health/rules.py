@@ -135,16 +135,16 @@ RULES: tuple[Rule, ...] = (
         "NVML field 230", _recovery(frozenset({3, 5})),
     ),
     Rule(
-        "card-gone", FAILED, 2, 2,
-        "a known card that the driver does not list",
-        "Look for Xid 79 in the kernel log; power-cycle the node. If it comes again, replace it.",
-        "NVIDIA Xid 79; GPUd", _gone,
-    ),
-    Rule(
         "xid-failed", FAILED, 1, BY_HAND,
         "an Xid of class failed in the kernel log",
         "Reset the card (79: reboot the node), then requalify it. If it comes again, replace it.",
         "NVIDIA Xid catalogue", _xid(xids.FAILED),
+    ),
+    Rule(
+        "card-gone", FAILED, 2, 2,
+        "a known card that the driver does not list",
+        "Look for Xid 79 in the kernel log; power-cycle the node. If it comes again, replace it.",
+        "NVIDIA Xid 79; GPUd", _gone,
     ),
     Rule(
         "xid-degraded", DEGRADED, 1, BY_HAND,
