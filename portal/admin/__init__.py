@@ -4,7 +4,7 @@ What a lead may not see is not found. Saving and removing call ``scheduling.serv
 ORM past them. To add a table: its scope in ``scope``, its class in the module of its theme.
 """
 
-from . import people, records, rules
+from . import loans, people, records, rules
 from .site import site
 
-__all__ = ["people", "records", "rules", "site"]
+__all__ = ["loans", "people", "records", "rules", "site"]

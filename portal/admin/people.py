@@ -97,6 +97,8 @@ class QuotaAdmin(Scoped):
         "user_milli",
         "cpus",
         "memory_mib",
+        "gpu_hours_a_month",
+        "budget_is_hard",
     )
     autocomplete_fields = ("team",)
     list_select_related = ("team",)

@@ -22,7 +22,7 @@ from portal.access import AUDITORS, OPERATORS, Roles
 from portal.htmx import roles_of
 from scheduling.actors import Actor, person
 from scheduling.errors import SchedulingError
-from scheduling.models import AuditEntry, JobLog, Member, Pool, PriorityClass, Quota, Team
+from scheduling.models import AuditEntry, JobLog, Loan, Member, Pool, PriorityClass, Quota, Team
 
 from .site import NAMES
 
@@ -47,6 +47,7 @@ SCOPES: dict[type[Model], Callable[[Roles], Q]] = {
     Team: lambda roles: Q(pk__in=roles.led),
     Member: lambda roles: Q(team_id__in=roles.led),
     Quota: lambda roles: Q(team_id__in=roles.led),
+    Loan: lambda roles: Q(lender_id__in=roles.led) | Q(borrower_id__in=roles.led),
     User: _people,
     AuditEntry: lambda roles: Q(team_id__in=roles.led),
     JobLog: lambda roles: Q(job__team_id__in=roles.led),

@@ -11,7 +11,7 @@ from django.urls import reverse
 from portal.htmx import roles_of
 
 THEMES = {
-    "People": ("Team", "Member", "Quota", "User"),
+    "People": ("Team", "Member", "Quota", "Loan", "User"),
     "Rules": ("Pool", "PriorityClass"),
     "Machines": ("Node",),
     "Records": ("AuditEntry", "JobLog"),

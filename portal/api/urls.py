@@ -3,7 +3,7 @@
 from django.urls import path, re_path, register_converter
 from django.urls.converters import StringConverter
 
-from . import explain, job_log, jobs, reservations, schema, site, tokens
+from . import explain, job_log, jobs, quotas, reservations, schema, site, tokens
 
 
 class TokenPrefix(StringConverter):
@@ -30,6 +30,10 @@ urlpatterns = [
     path("nodes", site.Nodes.as_view()),
     path("gpus", site.Gpus.as_view()),
     path("teams", site.Teams.as_view()),
+    path("quotas", quotas.Quotas.as_view()),
+    path("loans", quotas.Loans.as_view()),
+    path("loans/<int:loan_id>/end", quotas.EndLoan.as_view()),
+    path("usage", quotas.Usage.as_view()),
     path("me", site.Me.as_view()),
     path("tokens", tokens.Tokens.as_view()),
     path("tokens/<prefix:prefix>", tokens.OneToken.as_view()),

@@ -9,8 +9,9 @@ from nodes import clock
 from portal import floor, rows
 from portal.htmx import page_or_part, roles_of
 from portal.words import count
-from scheduling import queries
-from scheduling.models import Job, Quota
+from scheduling import limits, queries
+from scheduling.engine.world import Limit
+from scheduling.models import Job
 from scheduling.states import CHARGED, DONE, LIVE, WAITING
 
 SHOWN = 8
@@ -18,12 +19,16 @@ SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one of my teams holds of what it may hold; ``limit`` None: no limit."""
+    """What one of my teams holds of what it may hold; ``limit`` None: no limit.
+
+    ``borrowed`` is what it holds above its own, where it has any.
+    """
 
     team: str
     hue: int
     held: int
     limit: int | None
+    borrowed: int = 0
 
 
 @require_safe
@@ -47,16 +52,20 @@ def home(request: HttpRequest) -> HttpResponse:
 
 
 def shares(team_ids: frozenset[int], drawn: floor.Floor) -> list[Share]:
-    """Held and allowed GPUs of a person's own teams. One query."""
-    limits = {
-        quota.team_id: quota.limit_milli
-        for quota in Quota.objects.filter(team_id__in=team_ids, gpu_model="")
-    }
+    """Held, allowed and borrowed GPUs of a person's own teams. Two queries."""
+    found = limits.limits(clock.now(), budgets=False)
+    known = {one.team: one for one in found if not one.gpu_model}
     return [
-        Share(name, drawn.hues[pk], drawn.held_by(name), _gpus(limits.get(pk)))
+        _share(name, drawn.hues[pk], drawn.held_by(name), known.get(pk))
         for pk, name in drawn.names.items()
         if pk in team_ids
     ]
+
+
+def _share(name: str, hue: int, held: int, limit: Limit | None) -> Share:
+    own = limit.nominal_milli // 1000 if limit else 0
+    borrowed = max(0, held - own) if own else 0
+    return Share(name, hue, held, _gpus(limit.milli) if limit else None, borrowed)
 
 
 def _gpus(milli: int | None) -> int | None:

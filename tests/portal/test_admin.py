@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from scheduling.models import AuditEntry, JobLog, Member, Pool, PriorityClass, Quota, Team
+from scheduling.models import AuditEntry, JobLog, Loan, Member, Pool, PriorityClass, Quota, Team
 from tests import builders
 
 pytestmark = pytest.mark.django_db
@@ -281,3 +281,41 @@ def test_an_auditor_sees_everything_and_changes_nothing(theirs, shop, client_of)
         path = f"{ADMIN}/{table}/{theirs[table].pk}/change/"
         assert client.get(path).status_code == 200
         assert client.post(path, {"name": "x"}).status_code == 403
+
+
+def loan_form(shop, **more) -> dict:
+    return {
+        "lender": shop.teams["vision"].pk, "borrower": shop.teams["speech"].pk, "milli": 4000,
+        "from_at_0": "2026-11-01", "from_at_1": "08:00:00",
+        "until_at_0": "2099-12-01", "until_at_1": "08:00:00",
+    } | more  # fmt: skip
+
+
+def test_a_lead_lends_from_the_own_team_and_the_borrower_gives_it_back(
+    shop, carol, dave, client_of
+):
+    client_of(carol).post(f"{ADMIN}/loan/add/", loan_form(shop))
+    loan = Loan.objects.get()
+    assert AuditEntry.objects.filter(verb="lend", actor="carol").exists()
+    action = {"action": "give_back", "_selected_action": loan.pk}
+    client_of(carol).post(f"{ADMIN}/loan/", action)
+    loan.refresh_from_db()
+    assert loan.ended_at is None
+    client_of(dave).post(f"{ADMIN}/loan/", action)
+    loan.refresh_from_db()
+    assert loan.ended_at is not None
+
+
+def test_a_lead_lends_nothing_of_another_team_and_no_more_than_there_is(shop, carol, client_of):
+    speech = shop.teams["speech"].pk
+    form = loan_form(shop, lender=speech, borrower=shop.teams["vision"].pk)
+    assert b"Select a valid choice" in client_of(carol).post(f"{ADMIN}/loan/add/", form).content
+    page = client_of(carol).post(f"{ADMIN}/loan/add/", loan_form(shop, milli=17_000)).content
+    assert b"so it can lend 16, not 17" in page
+    assert not Loan.objects.exists()
+
+
+def test_a_weight_of_zero_is_refused_on_the_form(below, carol, client_of):
+    form = {"team": below[0].pk, "nominal_milli": 1000, "weight": 0}
+    page = client_of(carol).post(f"{ADMIN}/quota/add/", form).content.decode()
+    assert "weight is 0; it is 1 or more" in page

@@ -79,7 +79,7 @@ def test_a_page_costs_the_same_few_queries_however_much_it_shows(
         builders.node(f"n{_}")
     story.placed(job)
     client = client_of(alice)
-    with django_assert_max_num_queries(18 if path == "/" else 14):
+    with django_assert_max_num_queries(19 if path == "/" else 15):
         client.get(path.format(job=job.pk))
 
 
