@@ -9,7 +9,7 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
-from portal.bench import crowd, effort, figures, remains, tally, throughput
+from portal.bench import crowd, effort, figures, handing, remains, tally, throughput
 from portal.bench.stage import Stage, StageError, running
 from portal.supervisor import home
 from portal.supervisor.options import BASE_DIR
@@ -48,6 +48,15 @@ def test_the_answer_is_one_line_of_json_with_what_was_asked_beside_what_was_foun
     assert said["asked"] == {"p95_s": 0.8}
     assert said["machine"]["cpus"] == os.cpu_count()
     assert said["ok"] is False
+
+
+def test_a_handover_is_told_by_its_median_with_the_worst_beside_it():
+    said = handing.results({1: [2.5, 2.4, 9.0], 8: [4.0, 3.0, 5.0]}, [0.4, 0.5, 0.6])
+
+    assert said["winner_start_s"] == 2.5
+    assert said["winner_start_most_s"] == 9.0
+    assert said["eight_victims_s"] == 4.0
+    assert figures.answer("preempt", said, most=handing.ASKED)["ok"] is True
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from portal.bench import crowd, explaining, faults, figures, latency, stage, throughput
+from portal.bench import crowd, explaining, faults, figures, handing, latency, stage, throughput
 from portal.client import Client, ClientError
 
 
@@ -24,6 +24,7 @@ class Command(BaseCommand):
         _latency_options(names.add_parser("latency", help="accepted -> process started"))
         _throughput_options(names.add_parser("throughput", help="short jobs a second"))
         _explain_options(names.add_parser("explain", help="is what waiting jobs are told true?"))
+        _preempt_options(names.add_parser("preempt", help="accepted -> started, others leave"))
         _faults_options(names.add_parser("faults", help="kill processes, count what is lost"))
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -32,6 +33,7 @@ class Command(BaseCommand):
             "throughput": self._throughput,
             "faults": self._faults,
             "explain": self._explain,
+            "preempt": self._preempt,
         }
         try:
             said = measure[options["bench"]](options)
@@ -71,6 +73,11 @@ class Command(BaseCommand):
         with stage.private(demo_nodes=3, say=self._say, keep=options["keep"]) as own:
             return faults.run(own, plan, seed=seed, say=self._say)
 
+    def _preempt(self, options: dict[str, Any]) -> dict[str, Any]:
+        with stage.private(demo_nodes=1, say=self._say, keep=options["keep"]) as own:
+            loser, winner = own.client("alice"), own.client("bob")
+            return handing.run(loser, winner, rounds=options["rounds"], say=self._say)
+
     def _explain(self, options: dict[str, Any]) -> dict[str, Any]:
         return explaining.run(options["worlds"], seed=options["seed"], say=self._say)
 
@@ -78,6 +85,11 @@ class Command(BaseCommand):
 def _explain_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--worlds", type=_count, default=500)
     parser.add_argument("--seed", type=int, default=0, help="of the first world")
+
+
+def _preempt_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--rounds", type=_count, default=5)
+    parser.add_argument("--keep", action="store_true", help="leave the portal's folder")
 
 
 def _latency_options(parser: argparse.ArgumentParser) -> None:
