@@ -24,7 +24,11 @@ JOB = f"""\
 # found on a job's PATH; its words are those of docs/job-contract.md
 # what the whole job is told must not take away this word of it: ignored signals stay so in Python
 trap '' TERM INT HUP USR1 USR2 QUIT
-exec python3 -I "${{0%/*}}/{ZIPAPP}" job "$@"
+# the few modules it needs, and no others: a job may call it after every step
+exec python3 -IS -c 'import sys
+sys.path.insert(0, sys.argv[1])
+from {PACKAGE}.job import main
+sys.exit(main(sys.argv[2:]))' "${{0%/*}}/{ZIPAPP}" "$@"
 """
 
 

@@ -18,6 +18,7 @@ from django.db import connection
 from nodes import hints
 
 from . import evicting, freezing, ledger, placing, pledges, predictions
+from .actors import COMMAND
 from .control import Fence
 from .engine.world import Placement, Plan, Pledge, Waiting
 from .models import Freeze, Job, Ledger
@@ -79,7 +80,8 @@ def _steps(decided: Plan, placed: list[int], now: datetime) -> Iterator[Callable
 def tell_frozen(frozen: Freeze) -> int:
     """Everybody who waits does so for the freeze alone. Returns how many did not know."""
     reason = frozen.reason[:200]
-    told = [{"code": "Frozen", "numbers": {"by": frozen.frozen_by, "why": reason}}]
+    by = "An operator" if frozen.frozen_by == COMMAND.name else frozen.frozen_by
+    told = [{"code": "Frozen", "numbers": {"by": by, "why": reason.rstrip(".")}}]
     waiting = Job.objects.filter(state=JobState.PENDING).exclude(reasons=told)
     return waiting.update(reasons=told)
 

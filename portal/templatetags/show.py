@@ -153,6 +153,12 @@ def took(seconds: float | None) -> str:
 
 
 @register.filter
+def actor(name: str) -> str:
+    """Who acted, as people call them."""
+    return words.ACTORS.get(name, name)
+
+
+@register.filter
 def gib(mib: int | None) -> str:
     """MiB as GiB: "80 GiB", "0.5 GiB"."""
     return "–" if mib is None else f"{mib / 1024:.3g} GiB"
