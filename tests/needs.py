@@ -18,6 +18,7 @@ PROGRAMS = {
     "chromium": (("chromium", "chromium-browser", "google-chrome"), "chromium"),
     "setpriv": (("setpriv",), "util-linux"),
     "unshare": (("unshare",), "util-linux"),
+    "cc": (("cc", "gcc", "clang"), "gcc libc6-dev"),
 }
 
 

@@ -13,7 +13,7 @@ import select
 import signal
 import time
 from pathlib import Path
-from typing import Any, Dict, Generator, NamedTuple, Optional
+from typing import Any, Dict, Generator, List, NamedTuple, Optional
 
 from .detach import cut_off, die_with_parent, set_name
 from .files import write_all
@@ -44,6 +44,7 @@ class Nvml:
         self.reader = self.writer = -1
         self.count = 0
         self.answers: Dict[int, Fact] = {}
+        self.killed: List[int] = []
         self.newborn()
 
     def newborn(self) -> None:
@@ -55,6 +56,7 @@ class Nvml:
         """Start the child if there is none."""
         if self.child:
             return
+        self.bury()
         self.newborn()
         down_read, self.writer = os.pipe()
         self.reader, up_write = os.pipe()
@@ -119,8 +121,13 @@ class Nvml:
         os.kill(self.child, signal.SIGKILL)
         os.close(self.reader)
         os.close(self.writer)
-        os.waitpid(self.child, os.WNOHANG)
+        self.killed.append(self.child)
         self.child = 0
+        self.bury()
+
+    def bury(self) -> None:
+        """Take leave of killed children; one still in the driver is asked for the next time."""
+        self.killed = [pid for pid in self.killed if os.waitpid(pid, os.WNOHANG)[0] == 0]
 
 
 def readable(fd: int) -> bool:
