@@ -4,8 +4,10 @@ A new field of an order is a row here (a test compares them with ``order_fields.
 ``kind`` is a case of templates/jobs/field.html.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from scheduling.estimate.ask import OFFLOAD, OPTIMIZERS, PRECISIONS, RECOMPUTE
 from scheduling.order_fields import AXES, LEVELS, SIGNALS
 
 Choices = tuple[tuple[str, str], ...]
@@ -44,6 +46,10 @@ class Group:
 
     title: str
     fields: tuple[Field, ...]
+
+
+def _same(names: Iterable[str]) -> Choices:
+    return tuple((name, name) for name in names)
 
 
 GROUPS = (
@@ -151,6 +157,18 @@ GROUPS = (
             ),
         ),
     ),
+)  # fmt: skip
+# Beside the form, read by its estimate alone; no fields of an order.
+ESTIMATE = (
+    Field("e_parameters", "Parameters", wide=6, placeholder="7B"),
+    Field("e_zero", "ZeRO stage", "select", 6, choices=(
+        ("", "0: none"), ("1", "1: optimizer"), ("2", "2: and gradients"), ("3", "3: all, FSDP"))),
+    Field("e_precision", "Precision", "select", 6, choices=_same(PRECISIONS)),
+    Field("e_optimizer", "Optimizer", "select", 6, choices=_same(OPTIMIZERS)),
+    Field("e_sequence", "Sequence", "number", 6, placeholder="not counted"),
+    Field("e_batch", "Micro-batch", "number", 6, placeholder="not counted"),
+    Field("e_recompute", "Recompute", "select", 6, choices=_same(RECOMPUTE)),
+    Field("e_offload", "Keep in RAM", "select", 6, choices=_same(OFFLOAD)),
 )  # fmt: skip
 NAMES = tuple(field.name for group in GROUPS for field in group.fields)
 # Controls that are a part of one field of the order: that field, and the part's name in it.

@@ -5,13 +5,14 @@ from django.urls import URLPattern, URLResolver, include, path
 
 from .admin import site
 from .api.metrics import Metrics
-from .views import account, acts, health, home, jobs, nodes, submit
+from .views import account, acts, estimate, health, home, jobs, nodes, submit
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", home.home, name="home"),
     path("find/", jobs.find, name="find"),
     path("jobs/", jobs.job_list, name="job-list"),
     path("jobs/new/", submit.job_new, name="job-new"),
+    path("jobs/estimate/", estimate.job_estimate, name="job-estimate"),
     path("jobs/preview/", submit.job_preview, name="job-preview"),
     path("jobs/<int:job_id>/", jobs.job_detail, name="job-detail"),
     path("jobs/<int:job_id>/log", jobs.job_log, name="job-log"),

@@ -3,7 +3,17 @@
 from django.urls import path, re_path, register_converter
 from django.urls.converters import StringConverter
 
-from . import explain, job_log, jobs, quotas, reservations, schema, site, tokens
+from . import (
+    estimates,
+    explain,
+    job_log,
+    jobs,
+    quotas,
+    reservations,
+    schema,
+    site,
+    tokens,
+)
 
 
 class TokenPrefix(StringConverter):
@@ -16,6 +26,7 @@ register_converter(TokenPrefix, "prefix")
 
 urlpatterns = [
     path("jobs", jobs.Jobs.as_view()),
+    path("estimates", estimates.Estimates.as_view()),
     path("jobs/preview", explain.Preview.as_view()),
     path("jobs/<int:job_id>", jobs.OneJob.as_view()),
     path("jobs/<int:job_id>/attempts", jobs.JobAttempts.as_view()),

@@ -60,6 +60,10 @@ class Client:
         """Submit a job. Safe over a lost connection; with your own ``key`` over a crash too."""
         return self._post("/jobs", order, key)
 
+    def estimate(self, fields: Mapping[str, Any]) -> Json:
+        """How much memory a training run of these figures takes."""
+        return self._post("/estimates", fields)
+
     def preview(self, order: Mapping[str, Any]) -> Json:
         """What an order would meet if it were submitted now; nothing is kept."""
         return self._post("/jobs/preview", order)

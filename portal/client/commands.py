@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
-from . import config, following, show, slots, told
+from . import config, estimates, following, show, slots, told
 from .client import Client, Json, LogPiece
 from .connection import parsed
 from .errors import Refused, Usage
@@ -158,6 +158,7 @@ VERBS: dict[str, Callable[[Namespace], int]] = {
     "ls": ls,
     "show": show_job,
     "explain": explain,
+    "estimate": estimates.run,
     "logs": logs,
     "cancel": cancel,
     "hold": hold,

@@ -3,6 +3,8 @@
 import argparse
 from collections.abc import Sequence
 
+from . import estimates
+
 LEVELS = ("island", "node", "rack", "block")
 AXES = ("tp", "pp", "dp")
 SUBMIT_FIELDS = (
@@ -21,6 +23,9 @@ def parser() -> argparse.ArgumentParser:
     _login(verbs.add_parser("login", help="sign in and keep a token"))
     verbs.add_parser("logout", help="delete the token that login made")
     _submit(verbs.add_parser("submit", help="submit a job"))
+    estimate = verbs.add_parser("estimate", help="how much GPU memory a training run takes")
+    estimates.add_options(estimate)
+    _json(estimate)
     _ls(verbs.add_parser("ls", help="list jobs"))
     _one_job(verbs, "show", "show a job", json=True)
     _one_job(verbs, "explain", "say why a job waits and what would help", json=True)

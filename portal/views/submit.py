@@ -64,6 +64,7 @@ def _show(
         "floor": drawn,
         "shares": shares(roles_of(request).member_of, drawn),
         "copied": _copied(request),
+        "estimate": form_fields.ESTIMATE,
     }
     response = page_or_part(request, "jobs/new", context)
     if status != 200:

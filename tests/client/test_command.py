@@ -233,3 +233,14 @@ def test_a_preview_says_what_would_happen_and_submits_nothing(gangway, signed_in
     assert "no state of the machines could hold it" in never.out
     assert "the largest has 8" in never.out
     assert not Job.objects.exists()
+
+
+def test_an_estimate_says_what_a_card_holds_and_what_to_ask_for(gangway, signed_in):
+    ran = gangway("estimate", "7B", "--zero", "2", "--dp", "8", "--request-gib", "20")
+    odd = gangway("estimate", "7B", "--zero", "4")
+
+    assert ran.code == 0
+    assert "22.75 GB a card fits one 80 GB card." in ran.out
+    assert "Ask for 25 GiB a card." in ran.out and "less than 10 %" in ran.out
+    assert "28.00 GB a step at most, 24.50 GB by a ring" in ran.out
+    assert odd.code != 0 and "outside 0 to 3" in odd.err
