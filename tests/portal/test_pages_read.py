@@ -7,7 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from nodes import reads
+from nodes import clock, reads
 from portal.views import health
 from tests import builders
 from tests.portal import story
@@ -27,11 +27,19 @@ def job(alice, floor):
     return story.running(builders.job(alice, gpus=2, gpu_model="H100", name="vit-l"))
 
 
+@pytest.fixture
+def still(job, monkeypatch) -> None:
+    """Time stands still: pages tell seconds, and a slow machine takes some between two answers."""
+    at = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: at)
+
+
 def text_of(response) -> str:
     return response.content.decode()
 
 
 @pytest.mark.parametrize("path", [*PAGES, "/jobs/{job}/"])
+@pytest.mark.usefixtures("still")
 def test_the_part_is_a_piece_of_its_page(path, job, alice, client_of):
     client = client_of(alice)
     path = path.format(job=job.pk)
@@ -42,6 +50,7 @@ def test_the_part_is_a_piece_of_its_page(path, job, alice, client_of):
 
 
 @pytest.mark.parametrize("path", [*PAGES, "/jobs/{job}/"])
+@pytest.mark.usefixtures("still")
 def test_an_unchanged_part_is_answered_304_and_a_changed_one_in_full(path, job, alice, client_of):
     client = client_of(alice)
     path = path.format(job=job.pk)
