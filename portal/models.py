@@ -1,4 +1,4 @@
-"""What the portal itself has to remember about its API; nothing that scheduling reads."""
+"""What the portal itself has to remember about its doors; nothing that scheduling reads."""
 
 from django.conf import settings
 from django.db import models
@@ -25,6 +25,19 @@ class IdempotencyKey(models.Model):
 
     def __str__(self) -> str:
         return f"{self.key} of user {self.user_id}"
+
+
+class CalendarKey(models.Model):
+    """The secret in the address of a person's calendar feed, known by digest only."""
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", primary_key=True
+    )
+    digest = models.CharField(max_length=64, unique=True)
+    made_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"calendar of user {self.user_id}"
 
 
 class TokenName(models.Model):

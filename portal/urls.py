@@ -5,7 +5,7 @@ from django.urls import URLPattern, URLResolver, include, path
 
 from .admin import site
 from .api.metrics import Metrics
-from .views import account, acts, estimate, health, home, jobs, nodes, submit
+from .views import account, acts, estimate, feed, health, home, jobs, nodes, reservations, submit
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", home.home, name="home"),
@@ -20,6 +20,16 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("jobs/<int:job_id>/cancel/", acts.job_cancel, name="job-cancel"),
     path("jobs/<int:job_id>/hold/", acts.job_hold, name="job-hold"),
     path("jobs/<int:job_id>/release/", acts.job_release, name="job-release"),
+    path("reservations/", reservations.reservation_list, name="reservation-list"),
+    path("reservations/check/", reservations.reservation_check, name="reservation-check"),
+    path("reservations/feed/", feed.feed_new, name="feed-new"),
+    path("reservations/feed/<str:secret>.ics", feed.feed, name="feed"),
+    path("reservations/<int:reservation_id>/", reservations.reservation_detail, name="reservation"),
+    path(
+        "reservations/<int:reservation_id>/end/",
+        reservations.reservation_end,
+        name="reservation-end",
+    ),
     path("nodes/", nodes.node_list, name="node-list"),
     path("nodes/<str:name>/", nodes.node_detail, name="node-detail"),
     path("nodes/<str:name>/work/", nodes.node_switch, name="node-switch"),

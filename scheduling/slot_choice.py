@@ -69,6 +69,14 @@ def chosen(
     return ids
 
 
+def look(row: Reservation, cards: Sequence[Bookable], at: datetime) -> None:
+    """Raise Taken if a booking would get no cards now. Takes none and needs no lock."""
+    try:
+        chosen(row, cards, at, began=False)
+    except NoRoom as why:
+        raise taken(row, cards, why.cause, at) from None
+
+
 def _over(
     row: Reservation, facts: bookable.Facts, ids: Sequence[int], start_us: int, wish: Wish
 ) -> bookable.Over | None:

@@ -1,7 +1,7 @@
-/* Keys: n, g h, g q, g n, /, ?. Off inside fields and while a dialog is open; log.js adds f and w. */
+/* Keys: n, g h, g q, g r, g n, /, ?. Off inside fields and while a dialog is open; log.js adds f and w. */
 "use strict";
 (function () {
-  const places = { h: "/", q: "/jobs/", n: "/nodes/" };
+  const places = { h: "/", q: "/jobs/", r: "/reservations/", n: "/nodes/" };
   let going = false;
 
   function busy(event) {
