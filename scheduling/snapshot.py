@@ -171,7 +171,7 @@ def _node(row: Node, cards: list[world.Gpu], held: Mapping[str, Any]) -> world.N
         labels=tuple(sorted((str(k), str(v)) for k, v in row.labels.items())),
         accepts_work=not why_not,
         why_not=why_not,
-        penalty=1 if row.health == Node.Health.WATCH else 0,
+        penalty=_penalty(row.health) or max((gpu.penalty for gpu in cards), default=0),
         rack=row.rack,
         block=row.block,
     )
@@ -224,9 +224,15 @@ def _cards() -> dict[int, list[world.Gpu]]:
                 why_not=why_not,
                 island=island,
                 capability=_capability(version),
+                penalty=_penalty(health),
             )
         )
     return cards
+
+
+def _penalty(health: str) -> int:
+    """What is watched is placed last: among cards of a node, and its node among nodes."""
+    return 1 if health == Node.Health.WATCH else 0
 
 
 def _capability(version: str) -> int:

@@ -90,7 +90,7 @@ class Host:
         self._totals = Counter(make_of(gpu) for gpu in node.gpus)
         self.free: dict[Make, list[Gpu]] = {make: [] for make in self._totals}
         self._suited: dict[Wanted, list[list[Gpu]]] = {}
-        for gpu in sorted(node.gpus, key=lambda gpu: (gpu.index, gpu.id)):
+        for gpu in sorted(node.gpus, key=lambda gpu: gpu.turn):
             if gpu.free:
                 self.free[make_of(gpu)].append(gpu)
 

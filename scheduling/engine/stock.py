@@ -204,7 +204,7 @@ class Stock:
         back = set(part.gpus)
         for gpu in host.node.gpus:
             if gpu.id in back:
-                insort(host.free[make_of(gpu)], gpu, key=lambda g: (g.index, g.id))
+                insort(host.free[make_of(gpu)], gpu, key=lambda g: g.turn)
         host.cpus += part.cpus
         host.memory_mib += part.memory_mib
         host.disk_gib += part.disk_gib

@@ -95,7 +95,7 @@ class TimeLine:
     def cards_now(self, node: int, span: Span) -> list[Gpu]:
         """Return all cards for a start now that runs into no promise; none when too few would.
 
-        Those of least memory come first, then those of lowest index.
+        Those of least memory come first, then those whose turn it is.
         """
         mask = self.lane(node, span.booking).free_for(self.ask(node, span), self.now_us)
         return [gpu for bit, gpu in enumerate(self.cards(node)) if mask >> bit & 1]
@@ -179,10 +179,10 @@ class TimeLine:
         return tuple(self._starts)
 
     def cards(self, node: int) -> tuple[Gpu, ...]:
-        """Return a node's cards in the order of their bits: small ones first, then by index."""
+        """Return a node's cards in the order of their bits: small first, then by their turn."""
         if node not in self._cards:
             gpus = self._nodes[node].gpus
-            self._cards[node] = tuple(sorted(gpus, key=lambda g: (g.memory_mib, g.index, g.id)))
+            self._cards[node] = tuple(sorted(gpus, key=_small_first))
         return self._cards[node]
 
     def _mask_for(self, node: int, span: Span) -> int:
@@ -280,3 +280,7 @@ class TimeLine:
 
 def _own(promise: Promise, span: Span) -> bool:
     return promise.id == (span.keeper if promise.kind == "job" else span.booking)
+
+
+def _small_first(gpu: Gpu) -> tuple[int, ...]:
+    return gpu.memory_mib, *gpu.turn

@@ -44,7 +44,8 @@ class Gpu:
 
     ``why_not`` names what keeps a card from being free: held, failed, degraded, foreign,
     quarantined or releasing. ``memory_mib`` is what a job may use of it. Cards of one ``island``
-    of their node reach each other fastest. ``capability`` is ten times CUDA's: 90 for 9.0.
+    of their node reach each other fastest. ``capability`` is ten times CUDA's: 90 for 9.0. Of
+    cards that would do as well, one with a larger ``penalty`` is taken later.
     """
 
     id: int
@@ -56,6 +57,12 @@ class Gpu:
     why_not: str = ""
     island: int = 0
     capability: int = 0
+    penalty: int = 0
+
+    @property
+    def turn(self) -> tuple[int, int, int]:
+        """The order in which cards of one make are taken."""
+        return self.penalty, self.index, self.id
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,20 @@ def test_rules_by_themselves_fail_one_card_in_ten(node, shop):
     assert "a person decides" in node.gpus.get(index=1).health_evidence
 
 
+def test_a_card_that_is_watched_gets_work_last(node, alice):
+    probe(node, lines=[xid(0, 92)])
+    assert verdicts(node)[0] == "watch"
+    seven = builders.job(alice, gpus=7)
+    cycle.serve()
+    seven.refresh_from_db()
+    watched = Card.objects.get(gpu__node=node, gpu__index=0)
+    assert seven.state == "PLACED" and not watched.leases.exists()
+
+    builders.job(alice, gpus=1)
+    cycle.serve()
+    assert watched.leases.exists()
+
+
 def test_a_persons_verdict_stands_until_its_date(node, root):
     gpu, now = node.gpus.get(index=3), clock.now()
     health.override(

@@ -149,6 +149,18 @@ def test_the_smallest_card_that_suffices_is_taken_first() -> None:
     assert placed(plan(drawer)) == {1: (3,), 2: (2, 4)}
 
 
+def test_a_card_that_is_watched_is_taken_last_and_still_taken() -> None:
+    watched = (1, 0, 1, 0)
+    cards = tuple(
+        Gpu(i, f"GPU-{i}", i, "A", 80 * GIB, free=True, penalty=p) for i, p in enumerate(watched, 1)
+    )
+    queue = (job(1, gpus=2), job(2), job(3))
+
+    assert placed(plan(World(NOW_US, (node(1, "a", cards),), queue))) == {
+        1: (2, 4), 2: (1,), 3: (3,),
+    }  # fmt: skip
+
+
 def test_a_job_that_names_no_cpu_takes_the_share_of_its_cards_on_each_node() -> None:
     fields = {"a": {"cpus": 90, "memory_mib": 1001}, "b": {"cpus": 16, "memory_mib": 800}}
     uneven = world(nodes={"a": 8, "b": 8}, queue=[job(1, gpus=8, nodes=2)], fields=fields)
