@@ -129,6 +129,10 @@ GROUPS = (
                   choices=tuple((name, f"SIG{name}") for name in SIGNALS)),
             Field("signal_to", "Who gets the signal", "select", 4, default="group",
                   choices=(("group", "every process"), ("rank0", "rank 0 alone"))),
+            Field("begin_at", "Not before", wide=6, placeholder="2026-12-24T18:00+01:00",
+                  hint="A time with its zone. Empty: as soon as it can."),
+            Field("after", "After jobs", wide=6, placeholder="12, 13",
+                  hint="They have to succeed first; “any 12”: however it ends."),
             Field(
                 "requeue", "Run it again when it had to leave or did not start", "check", 12,
                 default="on",

@@ -61,6 +61,8 @@ class OrderForm:
                 sent[name] = self._pairs(name, text)
             elif name == "requeue":
                 sent[name] = text == "on"
+            elif name == "after":
+                sent |= {name: _after(text)} if text.strip() else {}
             elif name in WITHIN:
                 whole, part = WITHIN[name]
                 if text:
@@ -159,6 +161,8 @@ def copied(job: Job, choices: Mapping[str, Choices], changes: Mapping[str, str])
         "signal": job.stop_signal,
         "signal_to": job.signal_to,
         "interval_s": _short(job.checkpoint_interval_s) if job.checkpoint_interval_s else "",
+        "begin_at": job.begin_at.isoformat() if job.begin_at else "",
+        "after": _followed(job),
         "requeue": "on" if job.requeue else "",
         "env": _lines(job.env),
         "launch": job.launch,
@@ -175,6 +179,21 @@ def _figure(text: str) -> str | float:
     return (
         float(text) if point and f"{whole}{rest}".isascii() and f"{whole}{rest}".isdigit() else text
     )
+
+
+def _after(text: str) -> Any:
+    """ "12, 13" or "any 12, 13" as the field of an order; else what was typed, to be refused."""
+    kind, _, rest = text.strip().partition(" ")
+    listed = (rest if kind == "any" else text).replace("#", "").split(",")
+    if not all(one.strip().isascii() and one.strip().isdigit() for one in listed):
+        return text
+    ids = [int(one.strip()[:19]) for one in listed]
+    return {"jobs": ids, "end": "any"} if kind == "any" else ids
+
+
+def _followed(job: Job) -> str:
+    ids = ", ".join(str(id) for id in job.after)
+    return f"any {ids}" if ids and job.after_any else ids
 
 
 def _number(value: int | None) -> str:

@@ -86,6 +86,7 @@ ACTORS = {
 UNSURE = {
     "unknown": "Nobody can tell by when: no time limit says when what it needs comes free.",
     "quota": "By when depends on the other jobs of its team.",
+    "dependency": "By when depends on the jobs it follows.",
 }
 
 

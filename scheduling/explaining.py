@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from . import feasibility, predictions, reasons, snapshot
+from . import feasibility, following, predictions, reasons, snapshot
 from .engine import explain
 from .engine.plan import plan
 from .engine.world import PartPlan, Reason, Waiting, World
@@ -95,7 +95,9 @@ def preview(order: JobOrder, *, user_id: int, now: datetime) -> tuple[Job, Expla
     if never is not None:
         return job, Explanation(False, (never,), start=Prediction(unsure="never"))
     world = snapshot.take(now).world
-    asked = replace(snapshot.engine_job(job), id=max((one.id for one in world.jobs), default=0) + 1)
+    waits_for = following.waits_for(job, following.ends([job]))
+    newest = max((one.id for one in world.jobs), default=0)
+    asked = replace(snapshot.engine_job(job, waits_for=waits_for), id=newest + 1)
     world = replace(world, jobs=(*world.jobs, asked))
     decided = plan(world)
     for placement in decided.placements:

@@ -6,11 +6,13 @@ raises ValueError with a sentence. To add a field: a row in FIELDS, an attribute
 
 import re
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 COMMAND_MAX_BYTES = 256 * 1024
 ENV_MAX_BYTES = 120 * 1024
 ENV_TOTAL_MAX_BYTES = 1024 * 1024
+AFTER_MOST = 100
 SIGNALS = ("TERM", "INT", "HUP", "USR1", "USR2", "QUIT")
 RECEIVERS = ("group", "rank0")
 LEVELS = ("island", "node", "rack", "block")
@@ -219,6 +221,33 @@ def _checkpoint(target: str, value: Any) -> dict[str, Any]:
     return read
 
 
+def _moment(target: str, value: Any) -> dict[str, Any]:
+    try:
+        at = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        at = None
+    if at is None or at.tzinfo is None:
+        raise ValueError(f"{target} is a time with its zone, such as 2026-12-24T18:00:00+01:00.")
+    if not 2000 <= at.year < 9000:
+        raise ValueError(f"{target} is in the year {at.year}; no job waits for that.")
+    return {target: at.astimezone(UTC)}
+
+
+def _after(target: str, value: Any) -> dict[str, Any]:
+    """``[12, 13]``: they have to end well; ``{"jobs": [12], "end": "any"}``: however they end."""
+    asked, end = value, "ok"
+    if isinstance(value, Mapping):
+        if set(value) - {"jobs", "end"} or value.get("end", "ok") not in ("ok", "any"):
+            raise ValueError('after is [12, 13] or {"jobs": [12, 13], "end": "ok" or "any"}.')
+        asked, end = value.get("jobs"), value.get("end", "ok")
+    whole = isinstance(asked, list) and all(isinstance(id, int) and id is not True for id in asked)
+    if not whole or not all(0 < id < 2**63 for id in asked):
+        raise ValueError("after names jobs by their numbers, such as [12, 13].")
+    if len(asked) > AFTER_MOST:
+        raise ValueError(f"after names {len(asked)} jobs; {AFTER_MOST} are allowed.")
+    return {target: tuple(sorted(set(asked))), "after_any": end == "any"}
+
+
 FIELDS: dict[str, tuple[str, _Reader]] = {
     "team": ("team", _text(63)),
     "pool": ("pool", _text(63)),
@@ -241,6 +270,8 @@ FIELDS: dict[str, tuple[str, _Reader]] = {
     "time_limit": ("time_limit_s", _duration),
     "priority": ("priority", _text(63)),
     "requeue": ("requeue", _flag),
+    "begin_at": ("begin_at", _moment),
+    "after": ("after", _after),
     "reservation": ("reservation", _count(1, 2**63 - 1)),
     "checkpoint": ("checkpoint", _checkpoint),
     "parallelism": ("parallelism", _parallelism),

@@ -7,13 +7,14 @@ exists or a job could ever fit is the service's question, not this one's.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from difflib import get_close_matches
 from typing import Any
 
 from .errors import InvalidOrder
 from .order_fields import FIELDS
 
-NOT_YET = ("image", "share", "mig", "array", "after")
+NOT_YET = ("image", "share", "mig", "array")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,9 @@ class JobOrder:
     time_limit_s: int | None = None
     priority: str = "normal"
     requeue: bool = True
+    begin_at: datetime | None = None
+    after: tuple[int, ...] = ()
+    after_any: bool = False
     reservation: int | None = None
     grace_s: int | None = None
     stop_signal: str = "TERM"

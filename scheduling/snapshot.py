@@ -17,7 +17,7 @@ from django.db.models.functions import Coalesce
 
 from nodes.models import Gpu, Node
 
-from . import bookings, limits, occupancy, pledges, predictions, usage
+from . import bookings, following, limits, occupancy, pledges, predictions, usage
 from .engine import world
 from .leases import charged
 from .models import ExcludedNode, Job, Lease, Ledger, Part, Pool, Team
@@ -78,7 +78,11 @@ def inventory(now: datetime) -> world.World:
 
 
 def engine_job(
-    job: Job, *, excluded: frozenset[int] = frozenset(), slot: bookings.Slot | None = None
+    job: Job,
+    *,
+    excluded: frozenset[int] = frozenset(),
+    slot: bookings.Slot | None = None,
+    waits_for: following.Waits = following.NOTHING,
 ) -> world.Job:
     """A row (saved or not) as the engine's noun. No query if the priority class is loaded.
 
@@ -88,6 +92,7 @@ def engine_job(
     if slot is not None:
         eligible_us = max(eligible_us, slot.start_us)
         limit_us = min(limit_us, slot.end_us - max(slot.start_us, slot.now_us))
+    begin_us = _us(job.begin_at) if job.begin_at else 0
     return world.Job(
         id=job.pk or 0,
         team=job.team_id,
@@ -103,7 +108,7 @@ def engine_job(
         disk_gib=job.disk_gib,
         labels=tuple(sorted(job.labels.items())),
         excluded=excluded,
-        eligible_us=eligible_us,
+        eligible_us=max(eligible_us, begin_us),
         user=str(job.user_id),
         limit_us=limit_us,
         preemptible=job.priority_class.preemptible,
@@ -113,6 +118,9 @@ def engine_job(
         required=job.topology_required,
         tp=job.parallelism.get("tp", 1),
         capability=job.gpu_capability,
+        begin_us=begin_us,
+        after=waits_for[0],
+        after_lost=waits_for[1],
     )
 
 
@@ -134,11 +142,13 @@ def _jobs(
         .order_by("id")
     )
     jobs, told = [], {}
+    ends = following.ends(rows)
     for row in rows:
         slot = slots.get(row.reservation_id or 0)
         if slot and slot.end_us - slot.now_us < occupancy.least_us(row):
             slot = None
-        jobs.append(engine_job(row, excluded=frozenset(left_out[row.pk]), slot=slot))
+        excluded, waits_for = frozenset(left_out[row.pk]), following.waits_for(row, ends)
+        jobs.append(engine_job(row, excluded=excluded, slot=slot, waits_for=waits_for))
         told[row.pk] = Told(row.reasons, row.position, predictions.kept(row))
     return tuple(jobs), told
 

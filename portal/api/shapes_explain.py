@@ -77,7 +77,7 @@ class PreviewSerializer(serializers.Serializer[Any]):
     reasons = ReasonSerializer(many=True)
     start_from = serializers.DateTimeField(allow_null=True)
     start_by = serializers.DateTimeField(allow_null=True)
-    start_unsure = serializers.ChoiceField(["", "unknown", "quota", "never"])
+    start_unsure = serializers.ChoiceField(["", "unknown", "quota", "dependency", "never"])
     ahead = AheadSerializer()
     ways = WaySerializer(many=True)
     cost = CostSerializer()

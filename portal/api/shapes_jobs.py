@@ -33,6 +33,13 @@ class CheckpointSerializer(serializers.Serializer[Any]):
     )
 
 
+class AfterSerializer(serializers.Serializer[Any]):
+    """Jobs to follow: ``end`` ok, they have to be COMPLETED; any, however they end."""
+
+    jobs = serializers.ListField(child=serializers.IntegerField(min_value=1), max_length=100)
+    end = serializers.ChoiceField(["ok", "any"], required=False, default="ok")
+
+
 class JobOrderSerializer(serializers.Serializer[Any]):
     """A job as sent. Described here, read by ``scheduling.orders.parse``."""
 
@@ -61,6 +68,8 @@ class JobOrderSerializer(serializers.Serializer[Any]):
     time_limit = serializers.CharField(required=False, help_text="Seconds, or 90s, 45m, 2d12h.")
     priority = serializers.CharField(required=False, default="normal")
     requeue = serializers.BooleanField(required=False, default=True)
+    begin_at = serializers.DateTimeField(required=False, allow_null=True)
+    after = AfterSerializer(required=False, help_text="Or only the list of jobs.")
     reservation = serializers.IntegerField(required=False, allow_null=True, min_value=1)
     checkpoint = CheckpointSerializer(required=False)
     parallelism = ParallelismSerializer(required=False, allow_null=True)
@@ -165,7 +174,7 @@ class ExplainSerializer(serializers.Serializer[Job]):
         allow_null=True, help_text="Predicted: by then, as the queue stands; null: nobody knows."
     )
     start_unsure = serializers.ChoiceField(
-        ["", "unknown", "quota", "never"], help_text="Why there is no start_by."
+        ["", "unknown", "quota", "dependency", "never"], help_text="Why there is no start_by."
     )
     next_step = serializers.SerializerMethodField()
 
@@ -241,9 +250,15 @@ class JobSerializer(JobSummarySerializer):
     time_limit_s = serializers.IntegerField()
     requeue = serializers.BooleanField()
     reservation = serializers.IntegerField(source="reservation_id", allow_null=True)
+    begin_at = serializers.DateTimeField(allow_null=True)
+    after = serializers.SerializerMethodField()
     checkpoint = serializers.SerializerMethodField()
     advice = serializers.SerializerMethodField()
     attempts = AttemptSerializer(many=True)
+
+    @extend_schema_field(AfterSerializer)
+    def get_after(self, job: Job) -> dict[str, Any]:
+        return {"jobs": job.after, "end": "any" if job.after_any else "ok"}
 
     def get_gpu_memory_gib(self, job: Job) -> float:
         return job.gpu_memory_mib / 1024

@@ -10,7 +10,7 @@ AXES = ("tp", "pp", "dp")
 SUBMIT_FIELDS = (
     "team", "pool", "name", "gpus", "nodes", "gpu_model", "gpu_memory_gib", "gpu_capability",
     "cpus", "memory_gib", "disk_gib", "workdir", "time_limit", "priority", "reservation",
-    "launch", "device_ids",
+    "launch", "device_ids", "begin_at",
 )  # fmt: skip
 
 
@@ -93,6 +93,7 @@ def _submit(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--time-limit", help="such as 90s, 45m, 2d12h")
     verb.add_argument("--priority")
     verb.add_argument("--reservation", type=int, metavar="RES", help="run in that slot alone")
+    _waits(verb)
     verb.add_argument("--launch", choices=["per_node", "per_gpu"])
     verb.add_argument("--device-ids", choices=["uuid", "index"])
     verb.add_argument("--grace", type=int, metavar="S", help="seconds from the signal to the end")
@@ -129,6 +130,12 @@ def _reserve(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--end", type=int, dest="end_it", metavar="RES", help="end this one")
     verb.add_argument("--key", default="", help="Idempotency-Key; by default a new one")
     _json(verb)
+
+
+def _waits(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--begin-at", metavar="TIME", help="such as 2026-12-24T18:00+01:00")
+    verb.add_argument("--after", metavar="ID,ID", help="start it when these jobs have succeeded")
+    verb.add_argument("--after-any", metavar="ID,ID", help="or however they have ended")
 
 
 def _ls(verb: argparse.ArgumentParser) -> None:

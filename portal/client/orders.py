@@ -34,9 +34,7 @@ def order_of(options: Namespace, client: Client) -> Json:
     axes = {axis: getattr(options, axis) for axis in AXES if getattr(options, axis) is not None}
     if axes:
         order["parallelism"] = axes
-    if options.within or options.prefer:
-        how = "required" if options.within else "preferred"
-        order["topology"] = {how: options.within or options.prefer}
+    order |= _near(options) | _after(options.after, options.after_any)
     if options.no_requeue:
         order["requeue"] = False
     if "team" not in order:
@@ -47,6 +45,24 @@ def order_of(options: Namespace, client: Client) -> Json:
 def team_of(named: str | None, client: Client) -> str:
     """The team that was named, else the only one there is."""
     return named or only_team(client)
+
+
+def _near(options: Namespace) -> Json:
+    if not (options.within or options.prefer):
+        return {}
+    how = "required" if options.within else "preferred"
+    return {"topology": {how: options.within or options.prefer}}
+
+
+def _after(succeeded: str | None, ended: str | None) -> Json:
+    if not (succeeded or ended):
+        return {}
+    if succeeded and ended:
+        raise Usage("--after and --after-any were given.", next_step="Give one of the two.")
+    listed = [one.strip().lstrip("#") for one in (succeeded or ended or "").split(",")]
+    if not all(one.isascii() and one.isdigit() for one in listed):
+        raise Usage("--after wants the numbers of jobs.", next_step="Write them as in 12,13.")
+    return {"after": {"jobs": [int(one) for one in listed], "end": "any" if ended else "ok"}}
 
 
 def _command(options: Namespace) -> str:

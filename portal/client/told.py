@@ -9,6 +9,7 @@ from .show import clean, when
 _UNSURE = {
     "unknown": "nobody can tell by when: no time limit says when what it needs comes free",
     "quota": "by when depends on the other jobs of its team",
+    "dependency": "by when depends on the jobs it follows",
     "never": "never",
 }
 _WHY = {"priority": "higher priority", "earlier": "submitted earlier", "order": "its team's turn"}

@@ -137,7 +137,8 @@ class Cycle:
 
     def open(self, job: Job) -> bool:
         """Return whether a job may start at all now: its time has come and its cards divide."""
-        return job.eligible_us <= self.now_us and splits(job)
+        free = not job.after and not job.after_lost
+        return free and job.eligible_us <= self.now_us and splits(job)
 
     def in_slot(self, job: Job) -> Reason:
         """Return why a job does not start that runs in a booking alone."""

@@ -57,7 +57,7 @@ class Waiting:
 
     ``from_us``: not before, by the limits that are declared; ``by_us``: by then as the queue
     stands, if all take their whole limit; None where nobody can tell, and ``unsure`` says why:
-    unknown (no limit tells when what it needs comes free), quota or never.
+    unknown (no limit tells when what it needs comes free), quota, dependency or never.
     """
 
     job: int

@@ -19,6 +19,7 @@ from .world import Job
 
 # Codes of those who wait for what others of their teams hold.
 _SHARES = frozenset(("Budget", "QuotaBorrow", "QuotaLimit", "QuotaNominal", "UserLimit"))
+_WAITS = ((frozenset(("Dependency",)), "dependency"), (_SHARES, "quota"))
 # Looks at the lane of a node that a cycle spends on exact forecasts.
 LOOKS = 12_000
 
@@ -26,8 +27,8 @@ LOOKS = 12_000
 class Start(NamedTuple):
     """From when by the limits that are declared, by when as the queue stands (None: nobody knows).
 
-    ``unsure`` says why there is no ``by_us``: unknown (no limit
-    tells when what it needs comes free), quota or never.
+    ``unsure`` says why there is no ``by_us``: unknown (no limit tells when what it needs comes
+    free), quota, dependency or never.
     """
 
     from_us: int | None
@@ -55,6 +56,9 @@ class Forecast:
         if job.id in self._cycle.handover.kept:
             leaves_us = max(self._cycle.handover.leaves_us(job.id), self._cycle.now_us)
             return Start(leaves_us, leaves_us)
+        return self._walked(job, next((unsure for those, unsure in _WAITS if codes & those), ""))
+
+    def _walked(self, job: Job, waits_for: str) -> Start:
         after_us = max(job.eligible_us, self._cycle.now_us, self._strict_us[job.pool])
         needs = self._cycle.needs(job)
         soonest = [at for pair in needs if (at := self._base.soonest(*pair)) is not None]
@@ -63,8 +67,8 @@ class Forecast:
         from_us = max(after_us, min(soonest))
         if from_us >= FOREVER:
             return Start(None, None, "unknown")
-        if codes & _SHARES:
-            return Start(from_us, None, "quota")
+        if waits_for:
+            return Start(from_us, None, waits_for)
         by_us = self._planned(job, needs, after_us)
         if self._heads.is_strict(job.pool) and by_us is not None:
             self._strict_us[job.pool] = by_us

@@ -46,6 +46,20 @@ def budget(n: Numbers) -> str:
     )
 
 
+def begins(n: Numbers) -> str:
+    """Say from when a job asked to be started."""
+    return f"It asked not to be started before {moment(n['at_s'])}."
+
+
+def depends(n: Numbers) -> str:
+    """Say which jobs have to end before, or did not end as they had to."""
+    more = int(n["count"]) - len(str(n["jobs"]).split(","))
+    jobs = f"{_jobs(n)}{f' and {more} more' if more > 0 else ''}"
+    if n["lost"]:
+        return f"It was to follow the success of {jobs}, and there was none. Cancel it."
+    return f"It starts after {jobs}, not ended yet."
+
+
 def booked(n: Numbers) -> str:
     """Say that a booking of somebody else begins too soon."""
     return (

@@ -7,7 +7,7 @@ Owns the sequence and nothing else: each question is a module of its own. A new 
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from .ahead import Ahead
+from .ahead import NAMED, Ahead
 from .cycle import Cycle
 from .forecast import Forecast
 from .heads import Heads
@@ -85,7 +85,7 @@ def _explained(turns: Turns) -> Iterator[Waiting]:
         if job.id in cycle.handover.kept:
             yield Waiting(job.id, positions[job.pool], (cycle.handover.awaited(job.id),))
             continue
-        delay = _backoff(cycle.now_us, job)
+        delay = [*_backoff(cycle.now_us, job), *_depends(job)]
         if job.booking:
             slot = cycle.in_slot(job)
             told = delay if delay and slot.code == "SlotFull" else [slot]
@@ -115,7 +115,17 @@ def _foretold(
 def _backoff(now_us: int, job: Job) -> list[Reason]:
     if job.eligible_us <= now_us:
         return []
+    if job.begin_us == job.eligible_us:
+        return [reason("BeginTime", at_s=job.begin_us // 1_000_000)]
     return [reason("Backoff", seconds=-(-(job.eligible_us - now_us) // 1_000_000))]
+
+
+def _depends(job: Job) -> Iterator[Reason]:
+    """Yield Dependency for those that have to end before, and for those that ended otherwise."""
+    for ids, lost in ((job.after_lost, 1), (job.after, 0)):
+        if ids:
+            named = ", ".join(str(id) for id in ids[:NAMED])
+            yield reason("Dependency", jobs=named, count=len(ids), lost=lost)
 
 
 def kept(fit: Iterable[Reason]) -> bool:

@@ -11,9 +11,11 @@ from .nearness import no_group, no_groups, no_level, together, too_many_nodes
 from .phrases import (
     Numbers,
     awaiting,
+    begins,
     booked,
     booked_quota,
     budget,
+    depends,
     maintained,
     priority,
     slot_ahead,
@@ -258,8 +260,10 @@ def _are(amount: int | str, one: str, many: str) -> str:
 CATALOGUE: dict[str, Callable[[Numbers], str]] = {
     "AwaitingPreemption": awaiting,
     "Backoff": _backoff,
+    "BeginTime": begins,
     "BookedQuota": booked_quota,
     "Budget": budget,
+    "Dependency": depends,
     "Fragmented": _fragmented,
     "Frozen": lambda n: (
         f"{n['by']} has stopped all placements: {n['why']}. It goes on when the freeze is lifted."

@@ -166,7 +166,9 @@ class Job:
     ``limit_us`` is how long it holds its cards at most, from its placement until they are clean;
     None: no limit. ``booking`` is the one it runs in, 0 for none. ``level`` is how near its cards
     are to lie: island, node, rack, block or "" for anywhere; ``required``: nothing wider will do.
-    ``tp`` cards in a row of ranks are one tensor-parallel group.
+    ``tp`` cards in a row of ranks are one tensor-parallel group. ``begin_us``: what it asked not to
+    be started before (``eligible_us`` is no earlier). It waits for the jobs of ``after``;
+    ``after_lost`` have ended, and not as it asked.
     """
 
     id: int
@@ -193,6 +195,9 @@ class Job:
     required: bool = False
     tp: int = 1
     capability: int = 0
+    begin_us: int = 0
+    after: tuple[int, ...] = ()
+    after_lost: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

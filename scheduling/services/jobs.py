@@ -83,6 +83,9 @@ def draft(order: JobOrder, *, user_id: int, at: datetime) -> Job:
         signal_to=order.signal_to,
         checkpoint_interval_s=order.checkpoint_interval_s,
         requeue=order.requeue,
+        begin_at=order.begin_at,
+        after=_known(order.after, team),
+        after_any=order.after_any,
         reservation=slot,
         submitted_at=at,
     )
@@ -170,6 +173,15 @@ def _pool_of(slot: Reservation) -> Pool:
         members__node__gpus__card__reservations__reservation=slot,
         members__node__gpus__card__reservations__live=True,
     )[0]
+
+
+def _known(after: tuple[int, ...], team: Team) -> list[int]:
+    """Jobs to wait for, all of the team: of another one nobody learns that there is such a job."""
+    known = set(Job.objects.filter(pk__in=after, team=team).values_list("pk", flat=True))
+    missing = [id for id in after if id not in known]
+    if missing:
+        raise _bad("after", f"There is no job {missing[0]} in team {team.name} to wait for.")
+    return list(after)
 
 
 def _time_limit(order: JobOrder, pool: Pool) -> int:

@@ -244,3 +244,15 @@ def test_an_estimate_says_what_a_card_holds_and_what_to_ask_for(gangway, signed_
     assert "Ask for 25 GiB a card." in ran.out and "less than 10 %" in ran.out
     assert "28.00 GB a step at most, 24.50 GB by a ring" in ran.out
     assert odd.code != 0 and "outside 0 to 3" in odd.err
+
+
+def test_a_job_may_wait_for_a_time_and_for_other_jobs(gangway, signed_in, node):
+    first = gangway("submit", "--", "true").out.strip()
+    late = "2126-12-24T18:00+01:00"
+    ran = gangway("submit", "--begin-at", late, "--after-any", f"#{first}", "--", "true")
+    wrong = gangway("submit", "--after", "soon", "--", "true")
+
+    job = Job.objects.latest("pk")
+    assert ran.code == 0, ran.err
+    assert (job.after, job.after_any, job.begin_at.hour) == ([int(first)], True, 17)
+    assert wrong.code == 2 and "numbers of jobs" in wrong.err

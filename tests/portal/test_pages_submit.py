@@ -76,6 +76,23 @@ def test_every_field_reaches_the_job(nodes, alice, client_of):
     assert job.gpu_memory_limit_mib == 60 * 1024
 
 
+def test_a_job_may_wait_for_a_time_and_for_jobs_and_its_copy_does_too(nodes, alice, client_of):
+    first = builders.job(alice)
+    client_of(alice).post(
+        "/jobs/new/", sent(begin_at="2126-12-24T18:00+01:00", after=f"any #{first.pk}")
+    )
+    job = Job.objects.latest("pk")
+    assert (job.after, job.after_any, job.begin_at.hour) == ([first.pk], True, 17)
+
+    form = client_of(alice).get("/jobs/new/", {"from": job.pk}).context["form"]
+    assert form.values["after"] == f"any {first.pk}"
+    client_of(alice).post("/jobs/new/", form.values)
+    copy = Job.objects.latest("pk")
+    assert (copy.after, copy.after_any, copy.begin_at) == (job.after, True, job.begin_at)
+    refused = client_of(alice).post("/jobs/new/", sent(after="soon"))
+    assert refused.status_code == 422 and "by their numbers" in refused.content.decode()
+
+
 def test_a_command_keeps_every_sign_but_the_browsers_line_ends(nodes, alice, client_of):
     command = "#!/bin/sh\n\necho \"it's $HOME\" \\\n  'x'\t# é\n"
     client_of(alice).post("/jobs/new/", sent(command=command.replace("\n", "\r\n")))

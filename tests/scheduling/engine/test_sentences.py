@@ -43,6 +43,10 @@ SAID: list[tuple[Reason, str]] = [
         "It could not start a moment ago. It is tried again in 45 s.",
     ),
     (
+        reason("BeginTime", at_s=1_800_000_000),
+        "It asked not to be started before 08:00 UTC on 15 Jan.",
+    ),
+    (
         reason("BookedQuota", booking=12, at_s=1_800_000_000),
         "It could still run at 08:00 UTC on 15 Jan, when reservation 12 begins and counts against "
         "its team's limit. With a time limit that ends before, it starts.",
@@ -60,6 +64,10 @@ SAID: list[tuple[Reason, str]] = [
         ),
         "vision has used 1,025 of its 1,000 GPU-hours of this month. It starts when new ones come, "
         "at 08:00 UTC on 15 Jan, or when the budget is raised.",
+    ),
+    (
+        reason("Dependency", count=2, jobs="11, 14", lost=0),
+        "It starts after jobs 11, 14, not ended yet.",
     ),
     (
         reason(
@@ -210,6 +218,10 @@ def quota(**numbers: int | str) -> Reason:
 
 
 MORE: list[tuple[Reason, str]] = [
+    (
+        reason("Dependency", count=1, jobs="11", lost=1),
+        "It was to follow the success of job 11, and there was none. Cancel it.",
+    ),
     (
         reason(
             "AwaitingPreemption",
