@@ -10,15 +10,16 @@ A. Doig, Econometrica 28(3), 1960.
 
 from dataclasses import dataclass, replace
 
-from .asking import ORDERS
+from .asking import ORDERS, narrowed
 from .cycle import Cycle
 from .trial import Trial
 from .victims import Victim, Victims
 from .world import Eviction, Job, Pledge, Pool, Reason, World, reason
 
 EXACT = 12
-# Jobs for which victims are looked for in one cycle; the next cycle goes on.
-TRIES = 8
+# What may be looked at in one cycle: a job's turn costs SEARCH and every claim that runs.
+BUDGET = 20_000
+SEARCH = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Hunt:
         self._world = world
         self._victims: Victims | None = None
         self._lent = bool(world.running) and any(one.nominal_milli for one in world.limits)
-        self._left = TRIES
+        self._left = BUDGET
         self._failed: dict[tuple[object, ...], Reason | None] = {}
         self._wide: dict[int, Reason] = {}
 
@@ -60,9 +61,9 @@ class Hunt:
     def go(self, job: Job) -> None:
         """Look for victims for a job that has no place, and pledge it what they leave.
 
-        Cost: three passes over the candidates, each a handful of searches for a place, and with
-        up to EXACT candidates at most 2 ** EXACT searches. At most TRIES times in a cycle; jobs
-        that ask for the same and would evict the same are tried once.
+        Cost: O(running claims), a hundred or so searches for a place, and with up to EXACT
+        candidates at most 2 ** EXACT of them. As often in a cycle as BUDGET allows, at least
+        once; jobs that ask for the same and would evict the same are tried once.
         """
         if job.id in self._cycle.handover.kept or not self._cycle.open(job):
             return
@@ -70,7 +71,7 @@ class Hunt:
         again = job.id if job.id in victims.known else 0
         key = (self._cycle.shape(job), job.team, job.priority, job.may_preempt, again)
         if key not in self._failed and self._left > 0:
-            self._left -= 1
+            self._left -= SEARCH + len(self._world.running)
             why = self._try(job, victims)
             if job.id in self._cycle.handover.kept:
                 return
@@ -84,7 +85,7 @@ class Hunt:
 
     def _try(self, job: Job, victims: Victims) -> Reason | None:
         trial = Trial(self._cycle, job)
-        candidates = victims.of(job, trial.borrows)
+        candidates = narrowed(trial, victims.of(job, trial.borrows))
         chosen, why = _chosen(trial, candidates, _bounds(job, victims.pool(job.pool)))
         found = None
         if chosen is not None:

@@ -5,11 +5,13 @@ trial changes nothing for good: ``close`` leaves the cycle as it was.
 """
 
 from .cycle import Cycle
+from .fit import need_of
 from .handover import returning
+from .hosts import Make
 from .lending import gives_back
 from .quota import Amount, who_of
 from .victims import Victim
-from .world import Job, PartPlan, Running
+from .world import Gpu, Job, PartPlan, Running
 
 
 class Trial:
@@ -84,15 +86,28 @@ class Trial:
         ledger, job, model = self._cycle.ledger, self.job, self._model(claim)
         return gives_back(ledger, job.team, model, claim.team, 1, more=job.gpus * 1000)
 
+    def could_hold(self, node: int) -> bool:
+        """Return whether a node has room for a part of the job once nothing runs there."""
+        host, need = self._cycle.stock.by_id[node], need_of(self.job)
+        return (
+            host.node.accepts_work
+            and node not in need.excluded
+            and need.gpus <= sum(self._suits(gpu) for gpu in host.node.gpus)
+            and need.cpus_on(host) <= host.node.cpus
+            and need.memory_on(host) <= host.node.memory_mib
+            and need.disk_gib <= host.node.disk_gib
+        )
+
     def free_on(self, node: int) -> int:
         """Return how many cards of a node the job could use as things are lent now."""
         host = self._cycle.stock.by_id[node]
-        return sum(
-            len(gpus)
-            for make, gpus in host.free.items()
-            if self.job.gpu_model in ("", make.model)
-            and make.memory_mib >= self.job.gpu_memory_mib
-            and make.capability >= self.job.capability
+        return sum(len(gpus) for make, gpus in host.free.items() if self._suits(make))
+
+    def _suits(self, made: Gpu | Make) -> bool:
+        return (
+            self.job.gpu_model in ("", made.model)
+            and made.memory_mib >= self.job.gpu_memory_mib
+            and made.capability >= self.job.capability
         )
 
     def _part(self, claim: Running) -> PartPlan:

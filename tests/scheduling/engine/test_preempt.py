@@ -258,3 +258,17 @@ def test_cores_on_their_way_count_like_cards() -> None:
     assert placed(floor.cycle()) == {}
     floor.pass_(60 * SECOND)
     assert placed(floor.cycle()) == {2: (1, 2, 3)}
+
+
+def test_many_who_may_preempt_on_a_full_floor_do_not_hold_up_a_cycle() -> None:
+    floor = Floor(world({f"n{i:03}": 8 for i in range(60)}))
+    for one in floor.world.nodes:
+        for gpu in one.gpus:
+            floor.start(low(gpu.id), one.id, gpu.id, since_us=floor.now_us - gpu.id * SECOND)
+    floor.add(*(high(1000 + i, gpus=1 + i % 8, cpus=8 + i) for i in range(60)))
+    tried = len(floor.cycle().pledges)
+    # About 1,000 a turn of what a cycle may look at; the others look in the next cycles.
+    assert 15 <= tried <= 25
+    for _ in range(5):
+        floor.cycle()
+    assert len(floor.pledges) > tried
