@@ -17,7 +17,7 @@ from django.db import connection
 
 from nodes import hints
 
-from . import evicting, freezing, ledger, placing, pledges, predictions
+from . import evicting, ledger, placing, pledges, predictions
 from .actors import COMMAND
 from .control import Fence
 from .engine.world import Placement, Plan, Pledge, Waiting
@@ -42,8 +42,6 @@ def apply(decided: Plan, *, seen: Snapshot, fence: Fence, now: datetime) -> list
     for step in _steps(decided, placed, now):
         with ledger.locked():
             current = Ledger.objects.values_list("version", flat=True).get(pk=1)
-            if freezing.current() is not None:
-                return placed
             if current != version + 1 or not fence.renew():
                 log.info("the ledger moved on; what is left is planned again")
                 hints.cycle_soon("the ledger moved on")

@@ -21,7 +21,8 @@ def current() -> Freeze | None:
 
 
 def freeze(actor: Actor, *, reason: str, at: datetime) -> Freeze:
-    """Stop placements, evictions, starts and signals. When it returns, no placement commits.
+    """Stop placements, evictions, starts and signals. When it returns, no placement commits:
+    a cycle under way finds that the ledger has moved on.
 
     Raises WrongState if it is on already, or without a reason.
     """
