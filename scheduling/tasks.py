@@ -5,7 +5,7 @@ from django.db import transaction
 
 from nodes import clock, hearing
 
-from . import cycle, finishing, launch, looks, reconcile, reports, slots, strays, usage
+from . import credits, cycle, finishing, launch, looks, reconcile, reports, slots, strays, usage
 
 # Events of the kept connections are stored by the floor that knows what runs mean.
 hearing.listen(reports.heard)
@@ -30,6 +30,7 @@ def run_reconcile() -> None:
 @shared_task(name="scheduling.account")
 def run_account() -> None:
     usage.account(clock.now())
+    credits.give(clock.now())
 
 
 @shared_task(name="scheduling.tend_slots")

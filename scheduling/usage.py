@@ -1,8 +1,8 @@
 """What is used is written down: entries for what ended, and every while for what runs.
 
-Only writer of UsageEntry and of its sums. A part is charged from its placement until its
-processes are gone, whole seconds at a time; what is written is never written again, so that any
-number of calls add up to the same. Decides nothing.
+Only writer of UsageEntry and of its sums, also of what ``credits`` gives back. A part is charged
+from its placement until its processes are gone, whole seconds at a time; what is written is never
+written again, so that any number of calls add up to the same. Decides nothing.
 """
 
 from collections import defaultdict
@@ -41,10 +41,15 @@ def account(now: datetime) -> int:
     if not parts:
         return 0
     entries = [entry for entry in map(_Accounts(parts).entry, parts, [now] * len(parts)) if entry]
-    UsageEntry.objects.bulk_create(entries)
+    write(entries, now)
     Part.objects.bulk_update(parts, ["accounted", "accounted_until"])
-    _sum_up(entries, now)
     return len(entries)
+
+
+def write(entries: Iterable[UsageEntry], now: datetime) -> None:
+    """Add entries and bring the sums up to date. The caller's transaction."""
+    entries = UsageEntry.objects.bulk_create(entries)
+    _sum_up(entries, now)
 
 
 class _Accounts:
@@ -104,7 +109,7 @@ def _sum_up(entries: Iterable[UsageEntry], now: datetime) -> None:
         use, _ = RecentUse.objects.select_for_update().get_or_create(
             team_id=team, user_id=user, defaults={"as_of": now}
         )
-        use.milli_s, use.as_of = _left(use, now) + milli_s, now
+        use.milli_s, use.as_of = max(0, _left(use, now) + milli_s), now
         use.save(update_fields=["milli_s", "as_of"])
 
 

@@ -39,7 +39,12 @@ class UsageEntry(models.Model):
                 fields=["part", "from_at"],
                 condition=models.Q(kind="use"),
                 name="a_moment_is_charged_once",
-            )
+            ),
+            models.UniqueConstraint(
+                fields=["part"],
+                condition=models.Q(kind="credit"),
+                name="a_part_is_credited_once",
+            ),
         ]
 
     def __str__(self) -> str:
