@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
+from .amounts import UNLIMITED, Amount, who_of
 from .fit import Need, choose, need_of, parts_of, span_of, splits
 from .handover import Handover
 from .hosts import Wanted
@@ -16,7 +17,7 @@ from .levels import ANYWHERE, Levels, places, stages
 from .never import never
 from .outlook import Outlook, WayOut, could_ever, shortages
 from .pledges import Pledges
-from .quota import UNLIMITED, Amount, Ledger, who_of
+from .quota import Ledger
 from .shortage import said
 from .stock import Stock
 from .timeline import FILLER, Span

@@ -4,9 +4,10 @@ Pure, above the plan. Gives data; the words are in sentences.py. What readers ou
 ask is passed on here, so they need one import: ``ever``, ``ask``, ``sentence``.
 """
 
+from .amounts import Amount
 from .fit import need_of, short, splits
 from .never import never
-from .quota import Amount, Ledger
+from .quota import Ledger
 from .sentences import sentence
 from .stock import Stock
 from .ways import Answer, Way, ask

@@ -8,8 +8,9 @@ It chooses neither cards nor victims: preempt.py does.
 from collections import defaultdict
 from collections.abc import Iterator
 
+from .amounts import Amount, who_of
 from .lanes import FOREVER
-from .quota import Amount, Ledger, who_of
+from .quota import Ledger
 from .stock import Stock
 from .world import Fallen, Gpu, Job, PartPlan, Pledge, Reason, Running, World, reason
 

@@ -7,8 +7,9 @@ its quota too, or the room would be kept in vain. Never looks at nodes.
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from .amounts import Amount, Who, who_of
 from .lanes import minute_s
-from .quota import Amount, Ledger, Who, who_of
+from .quota import Ledger
 from .world import Job, Reason, Running, Use, World, reason
 
 # Of the jobs that room is kept for, as many are cared for here: each has a ledger of its own.

@@ -12,37 +12,11 @@ get, so it cannot slip past a limit on one model. A charge of negative amounts t
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
+from .amounts import SOMEBODY, UNLIMITED, Amount, Ceiling, Who
 from .budgets import blocks
 from .tree import Tree
-from .world import Job, Limit, Reason, Running, Team, Use, reason
-
-
-class Amount(NamedTuple):
-    """What is asked of a team or held by it; None: not known before the node is."""
-
-    milli: int
-    cpus: int | None
-    memory_mib: int | None
-
-
-class Ceiling(NamedTuple):
-    """What a team may still take of CPU and memory; None: no limit."""
-
-    cpus: int | None
-    memory_mib: int | None
-
-
-class Who(NamedTuple):
-    """On whose account: ``firm`` work cannot be taken back; ``user`` "" is nobody's own."""
-
-    user: str = ""
-    firm: bool = False
-
-
-UNLIMITED = Ceiling(None, None)
-SOMEBODY = Who()
+from .world import Limit, Reason, Team, Use, reason
 
 
 class Ledger:
@@ -64,9 +38,13 @@ class Ledger:
         self._counted: dict[tuple[int, str], int] = defaultdict(int)
         self._firm: dict[tuple[int, str], int] = defaultdict(int)
         self._users: dict[tuple[int, str, str], int] = defaultdict(int)
+        self._caps_sides = any(
+            one.cpus is not None or one.memory_mib is not None for one in self._limits.values()
+        )
         self._counts_users = any(one.user_milli is not None for one in self._limits.values())
         self._answers: dict[tuple[int, str, Amount, Who], tuple[Reason, ...]] = {}
         self._keeps = {at: _keeps(one) for at, one in self._limits.items() if one.nominal_milli}
+        self._firm_most = {at: self._most_of_firm(one) for at, one in self._limits.items()}
         self._set_aside()
         for use in uses:
             amount = Amount(use.milli, use.cpus, use.memory_mib)
@@ -96,6 +74,8 @@ class Ledger:
     def ceiling(self, team: int, gpu_model: str) -> Ceiling:
         """Return what the team may still take of CPU and memory with cards of this model."""
         ceiling = UNLIMITED
+        if not self._caps_sides:
+            return ceiling
         for limit in self._limits_of(team, gpu_model):
             if limit.cpus is None and limit.memory_mib is None:
                 continue
@@ -199,7 +179,7 @@ class Ledger:
     ) -> Iterator[Reason]:
         """Yield that the cards would be too many, counted with what others keep or are owed."""
         at, most = (limit.team, limit.gpu_model), limit.milli
-        spared, firm_most = 0, self._firm_most(limit)
+        spared, firm_most = 0, self._firm_most[at]
         if most is not None and more[0] > 0 and self._counted[at] + more[0] > most:
             facts, code = self._lent(limit, below), "QuotaLimit"
             if facts:
@@ -214,7 +194,7 @@ class Ledger:
             told = {"most": firm_most, **self._lent(limit, below), "firm": 1}
             yield self._told(limit, "QuotaBorrow", "gpus", self._firm[at], more[1], **told)
 
-    def _firm_most(self, limit: Limit) -> int | None:
+    def _most_of_firm(self, limit: Limit) -> int | None:
         """Return the most of work that cannot be taken back: above a topmost nominal none is."""
         above = self._tree.chain(limit.team)[1:]
         topmost = not any((link, limit.gpu_model) in self._keeps for link in above)
@@ -278,11 +258,6 @@ class Ledger:
             for model in self._models.get(link, ()):
                 if model in ("", gpu_model):
                     yield self._limits[link, model]
-
-
-def who_of(one: Job | Running) -> Who:
-    """Return on whose account a job holds, or would hold, what it has."""
-    return Who(one.user, firm=not one.preemptible)
 
 
 def _keeps(limit: Limit) -> tuple[int, int]:

@@ -4,12 +4,12 @@ Owns the lending and calling back of what others hold; asks the same search that
 trial changes nothing for good: ``close`` leaves the cycle as it was.
 """
 
+from .amounts import Amount, who_of
 from .cycle import Cycle
 from .fit import need_of
 from .handover import returning
 from .hosts import Make
 from .lending import gives_back
-from .quota import Amount, who_of
 from .victims import Victim
 from .world import Gpu, Job, PartPlan, Running
 

@@ -6,10 +6,11 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduling.engine.amounts import Amount, Who
 from scheduling.engine.decay import decayed
 from scheduling.engine.fair import Fair
 from scheduling.engine.plan import plan
-from scheduling.engine.quota import Amount, Ledger, Who
+from scheduling.engine.quota import Ledger
 from scheduling.engine.world import Budget, Limit, Spent, Team, Use
 
 from .worlds import codes, job, placed, world

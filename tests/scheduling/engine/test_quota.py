@@ -5,8 +5,9 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduling.engine.amounts import Amount, Who
 from scheduling.engine.plan import plan
-from scheduling.engine.quota import Amount, Ledger, Who
+from scheduling.engine.quota import Ledger
 from scheduling.engine.sentences import sentence
 from scheduling.engine.world import Limit, Team, Use
 
