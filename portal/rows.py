@@ -6,7 +6,7 @@ from datetime import datetime
 
 from scheduling import reasons
 from scheduling.models import Attempt, Job, Part
-from scheduling.states import DONE, LIVE, WAITING
+from scheduling.states import DONE, LIVE, WAITING, JobState
 
 from .floor import Cell
 from .words import how, last_attempt, ran_s
@@ -78,6 +78,8 @@ def _row(job: Job, hue: int, now: datetime) -> JobRow:
     why = told[0] if told else ""
     if job.state in DONE and attempt is not None:
         why = attempt.note or how(attempt)
+    if job.state == JobState.STOPPING and attempt is not None:
+        why = attempt.stop_note
     started = attempt is not None and attempt.started_at is not None
     return JobRow(
         job=job,

@@ -174,10 +174,23 @@ def _live(job: Job, attempt: Attempt, gpus: str, now: datetime) -> Lead:
     if job.state in (S.PLACED, S.STARTING):
         return Lead(f"starts on {gpus}", f"{where}.")
     if job.state == S.STOPPING:
-        return Lead("is stopping", f": {attempt.stop_note or attempt.stop_reason or 'asked to'}.")
+        return Lead("is stopping", f": {_leaving(job, attempt)}")
     if job.state == S.CLEANING:
         return Lead("has ended", "; its outcome and log are being kept.")
     return Lead(f"runs on {gpus}", f"{where}, {_since(attempt.started_at, now)}.")
+
+
+def _leaving(job: Job, attempt: Attempt) -> str:
+    """Say for whom or what it stops, until when it may save, and what is safe already."""
+    why = attempt.stop_note or attempt.stop_reason or "asked to"
+    if attempt.stop_asked_at is None:
+        return f"{why}."
+    ends = attempt.stop_asked_at + timedelta(seconds=job.grace_s)
+    said = f"{why} at {attempt.stop_asked_at:%H:%M:%S} UTC; "
+    said += f"its window of {job.grace_s} s ends at {ends:%H:%M:%S} UTC."
+    if attempt.saved_step is None:
+        return said
+    return f"{said} Saved so far: step {attempt.saved_step:,}."
 
 
 def _ended(job: Job, attempt: Attempt | None, gpus: str) -> Lead:

@@ -136,6 +136,8 @@ class AttemptSerializer(serializers.Serializer[Attempt]):
     run_id = serializers.CharField()
     outcome = serializers.ChoiceField(["", *Attempt.Outcome.values])
     stop_reason = serializers.CharField()
+    stop_note = serializers.CharField(help_text="For whom or what it was asked to leave.")
+    stop_asked_at = serializers.DateTimeField(allow_null=True)
     note = serializers.CharField()
     stop_by_job = serializers.IntegerField(
         source="stop_by_job_id", allow_null=True, help_text="The job it had to make way for."

@@ -141,7 +141,10 @@ def _ending(job: Json) -> str:
 def _note(job: Json) -> str:
     """What the last attempt says of an end that was not the job's own success."""
     attempts = job["attempts"] if job["state"] != "COMPLETED" else []
-    return str(max(attempts, key=lambda one: int(one["number"]))["note"]) if attempts else ""
+    if not attempts:
+        return ""
+    last = max(attempts, key=lambda one: int(one["number"]))
+    return str(last["note"] or last.get("stop_note", ""))
 
 
 def _first_line(command: str) -> str:
