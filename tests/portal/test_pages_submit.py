@@ -84,6 +84,8 @@ def test_a_job_may_wait_for_a_time_and_for_jobs_and_its_copy_does_too(nodes, ali
     job = Job.objects.latest("pk")
     assert (job.after, job.after_any, job.begin_at.hour) == ([first.pk], True, 17)
 
+    shown = client_of(alice).get(f"/jobs/{job.pk}/").content.decode()
+    assert "Not before" in shown and f'href="/jobs/{first.pk}/"' in shown
     form = client_of(alice).get("/jobs/new/", {"from": job.pk}).context["form"]
     assert form.values["after"] == f"any {first.pk}"
     client_of(alice).post("/jobs/new/", form.values)
