@@ -6,7 +6,6 @@ shrink inside a cycle, so a request that failed once is not tried again.
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import NamedTuple
 
 from .amounts import UNLIMITED, Amount, who_of
 from .fit import Need, choose, need_of, parts_of, span_of, splits
@@ -18,31 +17,12 @@ from .never import never
 from .outlook import Outlook, WayOut, could_ever, shortages
 from .pledges import Pledges
 from .quota import Ledger
+from .shape import Shape, asked_of, charged_of, limit_of
 from .shortage import said
 from .stock import Stock
 from .timeline import FILLER, Span
 from .windows import Slot, Windows
 from .world import Job, PartPlan, Placement, Reason, World, reason
-
-
-class Shape(NamedTuple):
-    """What makes two requests equal for one cycle: jobs of one shape share one answer.
-
-    ``team`` is None unless a limit on the team's CPU or RAM takes part in the fit.
-    """
-
-    wanted: tuple[Wanted, ...]
-    levels: tuple[str, ...]
-    tp: int
-    gpus: int
-    nodes: int
-    cpus: int | None
-    memory_mib: int | None
-    disk_gib: int
-    excluded: frozenset[int]
-    team: int | None
-    booking: int
-    keeper: int
 
 
 class Cycle:
@@ -303,24 +283,6 @@ class Cycle:
         memory_mib = [need.memory_on(n.host) for n in outlook.nearest if "team_memory" in n.lacks]
         over = Amount(0, max(cpus, default=0) * need.nodes, max(memory_mib, default=0) * need.nodes)
         return self.ledger.blockers(job.team, outlook.model, over, who_of(job))
-
-
-def limit_of(job: Job) -> int:
-    """Return how long a job holds what it gets at most; FOREVER without a limit."""
-    return FOREVER if job.limit_us is None else job.limit_us
-
-
-def asked_of(job: Job) -> Amount:
-    """Return what a job asks of its team; CPU and RAM only where it names them."""
-    need = need_of(job)
-    cpus = None if need.cpus is None else need.cpus * need.nodes
-    memory_mib = None if need.memory_mib is None else need.memory_mib * need.nodes
-    return Amount(charged_of(job), cpus, memory_mib)
-
-
-def charged_of(job: Job) -> int:
-    """Return the milli-GPU a job is charged; in a booking they are charged by it already."""
-    return 0 if job.booking > 0 else job.gpus * 1000
 
 
 def _sure(why: Reason | None) -> list[Reason]:

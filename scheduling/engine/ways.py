@@ -8,9 +8,9 @@ round is one more generator in ``_WAYS``.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from .cycle import limit_of
 from .fit import splits
 from .plan import Turns
+from .shape import limit_of
 from .world import Job, World
 
 
