@@ -10,8 +10,9 @@ from django.db import transaction
 
 from nodes import channel, clock, hearing
 from scheduling import launch, reports
-from scheduling.actors import CYCLE
+from scheduling.actors import CYCLE, person
 from scheduling.models import Attempt, Job, Lease, Part
+from scheduling.services import jobs
 from scheduling.states import StopReason
 from scheduling.stopping import ask_to_stop
 from scheduling.transitions import locked
@@ -193,3 +194,6 @@ def test_the_window_is_whole_though_every_process_of_the_portal_dies(alice, node
     drive(job, "PENDING", "PLACED", "STARTING", "RUNNING")
     assert b"; window 5 s; no checkpoint" in kept(job)
     assert not Lease.objects.filter(part=part, freed_at=None).exists()
+    Job.objects.filter(pk=job.pk).update(grace_s=0)
+    jobs.cancel(person(alice), job, at=clock.now())
+    assert drive(job).state == "CANCELLED"
