@@ -74,9 +74,15 @@ def _emptied(world: World) -> World:
         )
         for node in world.nodes
     )
-    jobs = tuple(replace(job, eligible_us=0, excluded=frozenset[int]()) for job in world.jobs)
+    jobs = tuple(_free(job) for job in world.jobs)
     bare = replace(world, nodes=nodes, jobs=jobs, running=(), uses=(), limits=(), bookings=())
     return replace(bare, pledges=())
+
+
+def _free(job: Job) -> Job:
+    """A job that waits for no time, no other job and no node left out."""
+    bare = replace(job, eligible_us=0, begin_us=0, after=(), after_lost=())
+    return replace(bare, excluded=frozenset[int]())
 
 
 def _smaller(broken: World, told: Numbers) -> World:
@@ -105,6 +111,16 @@ def _same(broken: World, told: Numbers) -> World:
 
 def _not_backing_off(broken: World, told: Numbers) -> World:
     return replace(broken, jobs=tuple(replace(job, eligible_us=0) for job in broken.jobs))
+
+
+def _time_has_come(broken: World, told: Numbers) -> World:
+    jobs = tuple(replace(job, eligible_us=0, begin_us=0) for job in broken.jobs)
+    return replace(broken, jobs=jobs)
+
+
+def _others_ended(broken: World, told: Numbers) -> World:
+    ended: Any = {"after_lost": ()} if told["lost"] else {"after": ()}
+    return replace(broken, jobs=tuple(replace(job, **ended) for job in broken.jobs))
 
 
 def _open(broken: World, told: Numbers) -> World:
@@ -215,6 +231,8 @@ def _have_left(broken: World, told: Numbers) -> World:
 _MENDS: dict[str, Callable[[World, Numbers], World]] = {
     "AwaitingPreemption": _have_left,
     "Backoff": _not_backing_off,
+    "BeginTime": _time_has_come,
+    "Dependency": _others_ended,
     "Fragmented": _given_back,
     "Maintenance": _ends_before,
     "NodeUnavailable": _open,

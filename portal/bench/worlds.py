@@ -43,7 +43,7 @@ def world_of(seed: int) -> World:
     morning = World(NOW_US, nodes, tuple(_job(dice, id) for id in range(1, 9)), TEAMS, pools=pools)
     day = carried_out(morning, plan(morning))
     running = tuple(_aged(dice, one) for one in day.running)
-    jobs = tuple(_job(dice, id) for id in range(21, 21 + dice.randint(1, 7)))
+    jobs = tuple(_wishing(dice, _job(dice, id)) for id in range(21, 21 + dice.randint(1, 7)))
     return replace(
         day,
         nodes=tuple(_with_faults(dice, node) for node in day.nodes),
@@ -175,6 +175,15 @@ def _job(dice: Random, id: int) -> Job:
         preemptible=priority == 0 and dice.random() < 0.6,
         may_preempt=priority == 1 and dice.random() < 0.7,
     )
+
+
+def _wishing(dice: Random, job: Job) -> Job:
+    """Some ask for a time, some for the end of others."""
+    begin_us = NOW_US + HOUR if dice.random() < 0.06 else 0
+    after = (1, 2) if dice.random() < 0.06 else ()
+    lost = (3,) if dice.random() < 0.03 else ()
+    at_us = max(begin_us, job.eligible_us)
+    return replace(job, begin_us=begin_us, eligible_us=at_us, after=after, after_lost=lost)
 
 
 def _aged(dice: Random, one: Running) -> Running:
