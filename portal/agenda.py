@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from scheduling.calendar import Block
 
 LEFT, WIDTH, TOP = 96, 1096, 22
-LANE, CARD_LANE, GAP = 26, 18, 3
+LANE, CARD_LANE, GAP = 34, 20, 3
 DAYS = {"day": 1, "week": 7, "month": 31}
 NARROW = 46  # a block narrower than this has no words in it, only a title
 
@@ -151,7 +151,7 @@ def _title(block: Block, names: Mapping[int, str], zone: ZoneInfo, own: bool) ->
 
 
 def _words(block: Block, names: Mapping[int, str], width: float, height: float, own: bool) -> str:
-    if width < NARROW or height < 9:
+    if width < NARROW or height < 13:
         return ""
     text = _whose(block, names) + (f" {block.title}" if own and block.title else "")
     return text[: int(width / 6.4)]

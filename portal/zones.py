@@ -22,7 +22,9 @@ def zone_of(request: HttpRequest) -> ZoneInfo:
 
 
 def named(zone: ZoneInfo, at: datetime) -> str:
-    """ "Europe/Berlin, UTC+1"."""
+    """ "Europe/Berlin, UTC+1"; UTC is UTC."""
+    if zone.key == "UTC":
+        return zone.key
     minutes = int((at.astimezone(zone).utcoffset() or UTC.utcoffset(None)).total_seconds() // 60)
     hours = f"{abs(minutes) // 60}" + (f":{abs(minutes) % 60:02}" if minutes % 60 else "")
     return f"{zone.key}, UTC{'-' if minutes < 0 else '+'}{hours}"

@@ -90,10 +90,14 @@ def own_cards(row: Reservation) -> list[Bookable]:
 
 
 def facts(
-    cards: Iterable[Bookable], now: datetime, until: datetime | None = None, own: int = 0
+    cards: Iterable[Bookable],
+    now: datetime,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    own: int = 0,
 ) -> Facts:
-    """Fill in when the cards are busy, up to ``until``, by others than ``own``. Two queries."""
-    booked = [one for one in bookings.live(now, until) if one.reservation != own or not own]
+    """Fill in when the cards are busy in [since, until), by others than ``own``. Two queries."""
+    booked = [one for one in bookings.live(since or now, until) if one.reservation != own]
     mine: set[int] = set()
     if own:
         rows = Reservation.objects.get(pk=own).cards.filter(live=True)

@@ -56,7 +56,7 @@ def chosen(
     row: Reservation, cards: Sequence[Bookable], at: datetime, began: bool
 ) -> tuple[int, ...]:
     """The ids of the cards (Gpu) for a booking. The ledger lock is the caller's. Raises NoRoom."""
-    facts = bookable.facts(cards, at, row.end_at, own=row.pk or 0)
+    facts = bookable.facts(cards, at, max(row.start_at, at), row.end_at, own=row.pk or 0)
     wish, start_us = wish_of(row), us(max(row.start_at, at) if began else row.start_at)
     if began:
         wish = Wish(wish.gpus, wish.nodes, us(row.end_at) - start_us)

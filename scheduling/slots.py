@@ -164,7 +164,7 @@ def _equal_ones(
         return
     mine = {card.id for card in bookable.own_cards(row)}
     cards = [card for card in bookable.cards_of(wanted) if card.id not in mine]
-    facts = bookable.facts(cards, now, row.end_at)
+    facts = bookable.facts(cards, now, start, row.end_at)
     for card in sorted(facts.cards, key=lambda one: (one.memory_mib, one.index)):
         if booking.is_free(card, us(start), us(row.end_at)):
             yield card

@@ -148,7 +148,8 @@ def bars(drawn: Iterable[Bar]) -> SafeString:
 def _bar(one: Bar) -> str:
     hue = f" hue-{one.hue}" if one.hue else ""
     at = f'x="{one.x}" y="{one.y}"'
-    words = f'<text {at} dx="6" dy="13">{escape(one.words)}</text>' if one.words else ""
+    middle = f'<text x="{one.x}" y="{one.y + one.height / 2:.1f}" dx="6" dy="4">'
+    words = f"{middle}{escape(one.words)}</text>" if one.words else ""
     drawn = (
         f'<g class="{one.kind}{hue}"><title>{escape(one.title)}</title>'
         f'<rect {at} width="{one.width}" height="{one.height}"/>{words}</g>'

@@ -90,10 +90,12 @@ def reservation_detail(request: HttpRequest, reservation_id: int) -> HttpRespons
             messages.success(request, f"Reservation {row.pk} is changed.")
             return redirect("reservation", row.pk)
     follows = calendar.extendable_until([row]).get(row.pk)
+    longer = row.end_at + timedelta(hours=1)
     context = {
         "row": row,
         "form": form,
         "follows": follows,
+        "longer": zones.to_wall(min(longer, follows or longer), zone),
         "zone": zones.named(zone, now),
         "may": row.live and access.may_change(request.user, row),
         "begun": row.start_at <= now,

@@ -7,18 +7,22 @@ is handed out at the one place where the portal reads it.
 import os
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 
-from nodes import reads
+from nodes import clock, reads
+from scheduling.models import Reservation
 from tests import builders
 from tests.needs import program
 from tests.portal import story
+from tests.scheduling.test_reservations import book
 
 playwright = pytest.importorskip("playwright.sync_api") if program("chromium") else None
 
 pytestmark = [pytest.mark.needs("chromium"), pytest.mark.django_db(transaction=True)]
 
+MINUTE = timedelta(minutes=1)
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -222,3 +226,51 @@ def test_keys_lead_to_places_and_are_off_in_fields(page, alice):
     page.keyboard.press("/")
     page.keyboard.type("n")
     assert page.input_value("#find") == "n" and page.url.endswith("/jobs/")
+
+
+@pytest.mark.parametrize("page", ["light", "dark"], indirect=True)
+def test_a_slot_is_drawn_with_the_mouse_weighed_and_booked(page, alice, bob, root):
+    for name in ("demo-a", "demo-b", "demo-c"):
+        builders.node(name)
+    now = clock.now()
+    book(bob, now, MINUTE, 120 * MINUTE, team="speech", gpus=8)
+    book(alice, now, MINUTE, 540 * MINUTE, gpus=4, title="rebuttal runs")
+    book(root, now, 720 * MINUTE, 300 * MINUTE, kind="maintenance", team="", on=["demo-c"])
+    sign_in(page, "alice")
+    tomorrow = (now + 1440 * MINUTE).date()
+    page.goto(f"/reservations/?day={tomorrow}")
+    page.wait_for_load_state("networkidle")
+    box = page.locator(".lane .bg").nth(1).bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.75, box["y"] + 8)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.85, box["y"] + 8, steps=4)
+    page.mouse.up()
+    page.get_by_text("Press Book to have it").wait_for()
+    page.click("#submit")
+    page.get_by_text("is booked.").wait_for()
+    row = Reservation.objects.latest("pk")
+    assert (row.user, row.start_at.date()) == (alice, tomorrow)
+    assert {one.card.gpu.node.name for one in row.cards.all()} == {"demo-b"}
+    page.set_viewport_size({"width": 390, "height": 800})
+    for path in ("/reservations/", f"/reservations/{row.pk}/"):
+        page.goto(path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_a_slot_is_booked_by_keyboard_alone(page, shop):
+    builders.node("demo-a")
+    sign_in(page, "alice")
+    page.keyboard.press("g")
+    page.keyboard.press("r")
+    page.wait_for_url("**/reservations/")
+    page.wait_for_load_state("networkidle")
+    tab_to(page, "#gpus")
+    page.keyboard.press("Control+a")
+    page.keyboard.type("4")
+    tab_to(page, "#title")
+    page.keyboard.type("typed")
+    page.keyboard.press("Enter")
+    page.get_by_text("is booked.").wait_for()
+
+    row = Reservation.objects.get()
+    assert (row.title, row.gpus) == ("typed", 4)

@@ -39,7 +39,7 @@ def test_the_calendar_shows_all_blocks_and_the_titles_of_ones_own(node, client_o
     page = client_of(alice).get("/reservations/?zoom=week").content.decode()
     assert "demo day" in page and "secret plan" not in page
     assert re.search(r"<title>speech, .* 2 GPUs</title>", page)
-    assert "Times are in UTC, UTC+0" in page
+    assert "Times are in UTC." in page
 
 
 def test_a_slot_is_booked_by_the_plain_form(node, client_of, alice):
@@ -132,6 +132,10 @@ def test_a_slot_that_runs_is_extended_without_touching_its_start(node, client_of
     assert browser.post(f"/reservations/{row.pk}/", same).status_code == 302
     row.refresh_from_db()
     assert row.end_at > clock.now() + 2 * HOUR
+    shown = browser.get(f"/reservations/{row.pk}/").content.decode()
+    longer = re.search(r'name="end" value="([^"]+)"><button', shown).group(1)
+    assert browser.post(f"/reservations/{row.pk}/", {"end": longer}).status_code == 302
+    assert Reservation.objects.get(pk=row.pk).end_at == row.end_at + HOUR
 
 
 def test_only_operators_book_maintenance(node, client_of, alice, root):

@@ -9,7 +9,18 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from portal.bench import crowd, explaining, faults, figures, handing, latency, stage, throughput
+from portal.bench import (
+    booking_writer,
+    crowd,
+    explaining,
+    faults,
+    figures,
+    handing,
+    latency,
+    reserving,
+    stage,
+    throughput,
+)
 from portal.client import Client, ClientError
 
 
@@ -24,6 +35,7 @@ class Command(BaseCommand):
         _latency_options(names.add_parser("latency", help="accepted -> process started"))
         _throughput_options(names.add_parser("throughput", help="short jobs a second"))
         _explain_options(names.add_parser("explain", help="is what waiting jobs are told true?"))
+        _reserve_options(names.add_parser("reserve", help="many writers book the same slots"))
         _preempt_options(names.add_parser("preempt", help="accepted -> started, others leave"))
         _faults_options(names.add_parser("faults", help="kill processes, count what is lost"))
 
@@ -34,12 +46,14 @@ class Command(BaseCommand):
             "faults": self._faults,
             "explain": self._explain,
             "preempt": self._preempt,
+            "reserve": self._reserve,
         }
         try:
             said = measure[options["bench"]](options)
         except (stage.StageError, ClientError) as failed:
             raise CommandError(str(failed)) from failed
-        self.stdout.write(figures.line(said))
+        if said:
+            self.stdout.write(figures.line(said))
 
     def _say(self, text: str) -> None:
         self.stderr.write(f"{time.strftime('%H:%M:%S')} {text}", style_func=str)
@@ -78,8 +92,29 @@ class Command(BaseCommand):
             loser, winner = own.client("alice"), own.client("bob")
             return handing.run(loser, winner, rounds=options["rounds"], say=self._say)
 
+    def _reserve(self, options: dict[str, Any]) -> dict[str, Any]:
+        if options["role"]:
+            return self._writer(options)
+        return reserving.run(options["writers"], options["hours"], options["tries"], say=self._say)
+
+    def _writer(self, options: dict[str, Any]) -> dict[str, Any]:
+        """One of the processes that the measurement starts."""
+        if options["role"] == "prepare":
+            booking_writer.prepare()
+        else:
+            shape = options["writers"], options["hours"], options["tries"]
+            booking_writer.race(int(options["role"]), *shape)
+        return {}
+
     def _explain(self, options: dict[str, Any]) -> dict[str, Any]:
         return explaining.run(options["worlds"], seed=options["seed"], say=self._say)
+
+
+def _reserve_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--writers", type=_count, default=50)
+    parser.add_argument("--hours", type=_count, default=24, help="slots of each of 64 cards")
+    parser.add_argument("--tries", type=_count, default=2, help="writers that want each slot")
+    parser.add_argument("--role", default="", help=argparse.SUPPRESS)
 
 
 def _explain_options(parser: argparse.ArgumentParser) -> None:
