@@ -2,7 +2,7 @@
 
 A card is its UUID: seen again it is the same row, on another node it moves, unseen it stays and
 is not ``present``. Never deletes, never places; `conditions` judges health. Runs every 30 s a node,
-so it costs at most ten queries; a new fact belongs to `readings`.
+so it costs at most eleven queries; a new fact belongs to `readings`.
 """
 
 import logging
@@ -12,7 +12,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q
 
-from . import conditions, hints
+from . import conditions, hints, samples
 from .models import Gpu, Node
 from .readings import CardReading, Readings, read
 
@@ -40,6 +40,7 @@ def take_in(node: Node, probe_answer: dict[str, Any], at: datetime) -> bool:
         before = {gpu.uuid: gpu for gpu in Gpu.objects.filter(node=was)}
         cards_changed, unbelieved = _take_cards(was, readings, at)
         cards_changed |= conditions.take(was, before, readings, at=at)
+        samples.keep(was, readings, at=at)
         turned = was.driver_silent != bool(readings.facts["nvml_error"])
         changed = cards_changed or turned or _measures(was) != _measures(readings)
         _write_node(was, readings, unbelieved, at)

@@ -145,6 +145,25 @@ class HealthChange(models.Model):
         return f"{self.gpu}: {self.was} to {self.now}"
 
 
+class HealthSample(models.Model):
+    """What one probe of a node read, as it was judged: one row a probe, kept for a day.
+
+    The table is partitioned by day, so that a day is dropped and not deleted row by row;
+    ``nodes.samples`` makes and drops the partitions.
+    """
+
+    node = models.ForeignKey(Node, on_delete=models.PROTECT, related_name="+")
+    at = models.DateTimeField()
+    boot_id = models.CharField(max_length=64, blank=True)
+    cards = models.JSONField(help_text="Facts by UUID.")
+
+    class Meta:
+        indexes = [models.Index(fields=["node", "at"], name="samples_of_node")]
+
+    def __str__(self) -> str:
+        return f"{self.node_id} at {self.at}"
+
+
 class RunReport(models.Model):
     """What a node said of a run, by look or by event: one row per (node, run, seq).
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from celery import shared_task
 
-from . import clock, hints, inventory, runs
+from . import clock, hints, inventory, runs, samples
 from .errors import NodeError, NodeRefused
 from .models import Node, RunReport
 
@@ -50,3 +50,4 @@ def read_tail(node_id: int, run_id: str, rank: int, offset: int, limit: int) -> 
 def prune() -> None:
     old = clock.now() - KEEP_REPORTS_FOR
     RunReport.objects.filter(taken_at__lt=old).delete()
+    samples.tend(clock.now())
