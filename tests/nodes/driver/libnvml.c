@@ -174,7 +174,7 @@ OUT int nvmlDeviceGetName(Card card, char *into, unsigned int size) {
 
 OUT int nvmlDeviceGetSerial(Card card, char *into, unsigned int size) {
     ASK(card, "Serial");
-    if (words(card, "serial", into, size) != SUCCESS) snprintf(into, size, "0");
+    if (words(card, "serial", into, size) != SUCCESS) into[0] = '\0';
     return SUCCESS;
 }
 
