@@ -18,8 +18,8 @@ from nodes.models import Gpu, Node
 from . import bookings, occupancy
 from .bookings import Booked, us
 from .engine.booking import Bookable, Busy, most_at_once
+from .machines import WORKING
 from .models import Lease, Quota, Reservation, Team
-from .snapshot import WORKING
 
 AVAILABLE = Q(
     present=True, health__in=WORKING, card__quarantined_at=None,

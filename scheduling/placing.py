@@ -17,9 +17,9 @@ from nodes.models import Gpu, Node
 from . import leases, pledges
 from .actors import CYCLE
 from .engine.world import PartPlan, Placement
+from .machines import WORKING
 from .models import Attempt, Card, Job, Part
 from .predictions import FORGOTTEN
-from .snapshot import WORKING
 from .states import JobEvent
 from .transitions import move_all
 

@@ -22,10 +22,10 @@ from .booking_rules import utc
 from .bookings import us
 from .engine import booking
 from .engine.booking import Bookable
+from .machines import WORKING
 from .models import Card, Job, Lease, Reservation, ReservationCard
 from .occupancy import HANDOVER_S
 from .services.reservations import close
-from .snapshot import WORKING
 from .states import LIVE, StopReason
 from .stopping import ask_to_stop
 from .transitions import locked

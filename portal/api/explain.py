@@ -8,7 +8,7 @@ from nodes import clock
 from scheduling import advice, explaining, orders
 from scheduling.models import Job
 
-from . import asked, shapes_explain, shapes_jobs
+from . import asked, shapes_explain, shapes_jobs, shapes_orders
 from .answers import rendered, tagged
 from .auth import person_of
 from .endpoint import Endpoint, problems
@@ -37,7 +37,7 @@ class Preview(Endpoint):
 
     @extend_schema(
         operation_id="preview_job",
-        request=shapes_jobs.JobOrderSerializer,
+        request=shapes_orders.JobOrderSerializer,
         responses={200: shapes_explain.PreviewSerializer, **problems(400, 403, 404, 413, 415)},
     )
     def post(self, request: Request) -> HttpResponse:

@@ -13,7 +13,7 @@ from scheduling.errors import NotAllowed, NotFound
 from scheduling.models import Job
 from scheduling.services import jobs as services
 
-from . import asked, shapes_jobs
+from . import asked, shapes_jobs, shapes_orders
 from .answers import rendered, tagged
 from .auth import person_of, viewer_of
 from .endpoint import Endpoint, problems
@@ -56,7 +56,7 @@ class Jobs(Endpoint):
     @extend_schema(
         operation_id="submit_job",
         parameters=[KEY],
-        request=shapes_jobs.JobOrderSerializer,
+        request=shapes_orders.JobOrderSerializer,
         responses={201: shapes_jobs.JobSerializer, **problems(400, 403, 404, 409, 413, 415, 422)},
     )
     @idempotent
@@ -97,7 +97,7 @@ def _described(verb: str) -> Callable[[Post], Post]:
     described: Callable[[Post], Post] = extend_schema(
         operation_id=f"{verb}_job",
         parameters=[KEY],
-        request=shapes_jobs.ActSerializer,
+        request=shapes_orders.ActSerializer,
         responses={200: shapes_jobs.JobSerializer, **problems(400, 403, 404, 409, 415, 422)},
     )
     return described

@@ -12,7 +12,7 @@ from knox.models import AuthToken
 from nodes import clock
 from portal.api import idempotency, jobs
 from portal.models import IdempotencyKey
-from scheduling.models import Job
+from scheduling.models import Job, Loan
 from tests import builders
 from tests.portal.api_door import door
 from tests.portal.test_api_errors import refused
@@ -62,19 +62,30 @@ def test_a_refusal_is_not_kept_so_the_key_may_be_tried_again(alice, node):
 
 
 @pytest.mark.django_db
-def test_every_post_honours_the_key(alice, node):
+def test_every_post_honours_the_key(alice, carol, dave, node):
     job = builders.job(alice)
-    bodies = {"jobs": ORDER, "tokens": {"name": "ci"}}
-    order = ["jobs", "tokens", f"jobs/{job.pk}/hold", f"jobs/{job.pk}/release"]
-    order.append(f"jobs/{job.pk}/cancel")
+    later = (clock.now() + timedelta(days=2)).isoformat()
+    loan = {"lender": "vision", "borrower": "speech", "gpus": 1, "until_at": later}
+    booking = {"team": "vision", "gpus": 1, "duration": "1h"}
+    asked = [
+        (alice, "jobs", ORDER),
+        (alice, "tokens", {"name": "ci"}),
+        (alice, f"jobs/{job.pk}/hold", None),
+        (alice, f"jobs/{job.pk}/release", None),
+        (alice, f"jobs/{job.pk}/cancel", None),
+        (alice, "reservations", booking),
+        (carol, "loans", loan),
+        (dave, "loans/{loan}/end", None),
+    ]
 
-    for route in order:
-        first = door(alice).post(route, bodies.get(route), key=route)
-        again = door(alice).post(route, bodies.get(route), key=route)
-        assert again.get("Idempotent-Replayed") == "true", route
+    for who, route, body in asked:
+        route = route.format(loan=Loan.objects.values_list("pk", flat=True).first())
+        first = door(who).post(route, body, key=route)
+        again = door(who).post(route, body, key=route)
+        assert again.get("Idempotent-Replayed") == "true", (route, first.content)
         assert (again.status_code, again.content) == (first.status_code, first.content)
     # What only answers needs no key.
-    writing = len(order) + len(("jobs/preview", "estimates"))
+    writing = len(asked) + len(("jobs/preview", "estimates"))
     assert writing == sum(_takes_post(pattern) for pattern in _routes())
 
 
