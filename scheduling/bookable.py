@@ -148,10 +148,15 @@ def over_limits(
 
     What the team's jobs in the queue hold beyond the start counts too: they would have to yield.
     """
+    limited = Quota.objects.filter(borrowing_limit_milli__isnull=False).select_related("team")
+    quotas = list(limited.order_by("team_id", "gpu_model"))
+    if not quotas:
+        return None
     parents = dict(Team.objects.values_list("pk", "parent_id"))
     chain = _chain(team.pk, parents)
-    quotas = Quota.objects.filter(team__in=chain, borrowing_limit_milli__isnull=False)
-    for quota in quotas.select_related("team").order_by("team_id", "gpu_model"):
+    for quota in quotas:
+        if quota.team_id not in chain:
+            continue
         found = _over(facts, quota, parents, wanted, start_us, end_us)
         if found is not None:
             return found

@@ -16,7 +16,7 @@ WEEK = timedelta(days=7)
 def rule_of(team: Team) -> BookingRule:
     """The rule that counts for a team; an unsaved one with the defaults if there is no row."""
     rules = {rule.team_id: rule for rule in BookingRule.objects.all()}
-    parents = dict(Team.objects.values_list("pk", "parent_id")) if rules else {}
+    parents = dict(Team.objects.values_list("pk", "parent_id")) if any(rules) else {}
     link: int | None = team.pk
     for _ in range(len(parents)):
         if link is None or link in rules:
