@@ -1,4 +1,4 @@
-"""Pools and priority classes (operators change them), nodes (looked at; cordoned by action)."""
+"""Pools, priority classes, booking rules (operators change them); nodes (cordoned by action)."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ from django.http import HttpRequest
 from nodes.models import Node
 from portal.htmx import roles_of
 from scheduling.actors import Actor
-from scheduling.models import Pool, PriorityClass
-from scheduling.services import nodes, teams
+from scheduling.models import BookingRule, Pool, PriorityClass
+from scheduling.services import nodes, reservations, teams
 
 from .scope import ReadOnly, Scoped, actor, now
 from .site import site
@@ -34,6 +34,19 @@ class PoolAdmin(_Rules):
 @admin.register(PriorityClass, site=site)
 class PriorityClassAdmin(_Rules):
     list_display = ("name", "value", "may_preempt", "preemptible", "grace_s")
+
+
+@admin.register(BookingRule, site=site)
+class BookingRuleAdmin(Scoped):
+    """What teams may book; the row without a team is everybody's."""
+
+    list_display = ("__str__", "ahead_s", "length_s", "open_at_once", "gpu_hours_a_week")
+
+    def store(self, actor: Actor, row: BookingRule) -> None:
+        reservations.save_rule(actor, row, at=now())
+
+    def remove(self, actor: Actor, row: BookingRule) -> None:
+        reservations.remove_rule(actor, row, at=now())
 
 
 @admin.register(Node, site=site)

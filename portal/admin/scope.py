@@ -22,7 +22,17 @@ from portal.access import AUDITORS, OPERATORS, Roles
 from portal.htmx import roles_of
 from scheduling.actors import Actor, person
 from scheduling.errors import SchedulingError
-from scheduling.models import AuditEntry, JobLog, Loan, Member, Pool, PriorityClass, Quota, Team
+from scheduling.models import (
+    AuditEntry,
+    BookingRule,
+    JobLog,
+    Loan,
+    Member,
+    Pool,
+    PriorityClass,
+    Quota,
+    Team,
+)
 
 from .site import NAMES
 
@@ -53,6 +63,7 @@ SCOPES: dict[type[Model], Callable[[Roles], Q]] = {
     JobLog: lambda roles: Q(job__team_id__in=roles.led),
     PriorityClass: lambda roles: NOBODY,
     Pool: lambda roles: NOBODY,
+    BookingRule: lambda roles: NOBODY,
     Node: lambda roles: NOBODY,
 }
 

@@ -12,13 +12,14 @@ from portal.htmx import roles_of
 
 THEMES = {
     "People": ("Team", "Member", "Quota", "Loan", "User"),
-    "Rules": ("Pool", "PriorityClass"),
+    "Rules": ("Pool", "PriorityClass", "BookingRule"),
     "Machines": ("Node",),
     "Records": ("AuditEntry", "JobLog"),
 }
 NAMES = {
     "User": "People",
     "PriorityClass": "Priority classes",
+    "BookingRule": "Booking rules",
     "AuditEntry": "What was done",
     "JobLog": "Events of jobs",
 }

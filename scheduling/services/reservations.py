@@ -19,7 +19,7 @@ from scheduling.booking_orders import BookingOrder, Change, invalid
 from scheduling.booking_rules import utc
 from scheduling.engine.booking import Bookable
 from scheduling.errors import WrongState
-from scheduling.models import Reservation, ReservationCard, Team
+from scheduling.models import BookingRule, Reservation, ReservationCard, Team
 
 STALE_S = 60  # a start that just passed while the form was filled in means now
 
@@ -83,6 +83,24 @@ def close(
         reason=reason, gpus=row.gpus,
     )  # fmt: skip
     hints.cycle_soon(f"reservation {row.pk} {state}")
+
+
+def save_rule(actor: Actor, rule: BookingRule, *, at: datetime) -> None:
+    """Set what a team, or everybody, may book. What is booked already stays."""
+    with ledger.locked():
+        rule.save()
+        audit.note(
+            actor, "set booking rule", str(rule), at=at, team_id=rule.team_id,
+            ahead_s=rule.ahead_s, length_s=rule.length_s, open_at_once=rule.open_at_once,
+            gpu_hours_a_week=rule.gpu_hours_a_week,
+        )  # fmt: skip
+
+
+def remove_rule(actor: Actor, rule: BookingRule, *, at: datetime) -> None:
+    """Drop a rule: the next one up the tree counts."""
+    with ledger.locked():
+        audit.note(actor, "remove booking rule", str(rule), at=at, team_id=rule.team_id)
+        rule.delete()
 
 
 def draft(order: BookingOrder, *, user_id: int, at: datetime) -> Reservation:

@@ -4,7 +4,17 @@ import json
 
 import pytest
 
-from scheduling.models import AuditEntry, JobLog, Loan, Member, Pool, PriorityClass, Quota, Team
+from scheduling.models import (
+    AuditEntry,
+    BookingRule,
+    JobLog,
+    Loan,
+    Member,
+    Pool,
+    PriorityClass,
+    Quota,
+    Team,
+)
 from tests import builders
 
 pytestmark = pytest.mark.django_db
@@ -228,6 +238,17 @@ def test_an_operator_changes_rules_by_the_service(shop, root, client_of):
     assert low.value == 5
     assert AuditEntry.objects.filter(verb="set priority class", actor="root").exists()
     assert client_of(root).get(f"{ADMIN}/pool/{Pool.objects.get().pk}/delete/").status_code == 403
+
+
+def test_an_operator_sets_what_may_be_booked_and_a_lead_does_not(shop, root, carol, client_of):
+    form = {"team": shop.teams["vision"].pk, "length_s": 3600, "ahead_s": "", "open_at_once": 2}
+    assert client_of(carol).post(f"{ADMIN}/bookingrule/add/", form).status_code == 403
+    client_of(root).post(f"{ADMIN}/bookingrule/add/", form)
+    rule = BookingRule.objects.get()
+    assert (rule.length_s, rule.ahead_s, rule.open_at_once) == (3600, None, 2)
+    assert AuditEntry.objects.filter(verb="set booking rule", actor="root").exists()
+    client_of(root).post(f"{ADMIN}/bookingrule/{rule.pk}/delete/", {"post": "yes"})
+    assert not BookingRule.objects.exists()
 
 
 def test_an_operator_cordons_nodes_and_sees_no_private_key(shop, root, client_of):
