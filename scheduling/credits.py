@@ -3,7 +3,9 @@
 Owns who is owed what. Only an attempt that was stopped for a card of its own that the rules failed
 while it held it: a person's verdict, another node's trouble or a crash earns nothing. Given is what
 ran since the last complete checkpoint, never more than twice the interval that the job declared,
-or a day, and never more than was charged. Each part is credited once. Writes by ``usage`` alone.
+or a day, and never more than was charged. What never saved is owed nothing once twice its interval
+is over, or at all if it declared none: not to save must not pay. Each part is credited once. Writes
+by ``usage`` alone.
 """
 
 from collections.abc import Iterator
@@ -34,10 +36,16 @@ class Cause:
     at: datetime
 
 
-def seconds(lost_gpu_s: int, gpus: int, interval_s: int | None) -> int:
-    """Seconds of one card's time that a fault cost an attempt. Pure."""
+def seconds(lost_gpu_s: int, gpus: int, interval_s: int | None, *, saved: bool) -> int:
+    """Seconds of one card's time that a fault cost an attempt. Pure.
+
+    ``saved``: a complete checkpoint of it was seen.
+    """
+    lost_s = max(0, lost_gpu_s // max(gpus, 1))
     most = MOST_S if interval_s is None else min(INTERVALS * interval_s, MOST_S)
-    return max(0, min(lost_gpu_s // max(gpus, 1), most))
+    if not saved and (interval_s is None or lost_s > most):
+        return 0
+    return min(lost_s, most)
 
 
 @transaction.atomic
@@ -82,7 +90,12 @@ def _cause(attempt: Attempt) -> Cause | None:
 
 def _credit(attempt: Attempt, cause: Cause, now: datetime) -> list[UsageEntry]:
     job = attempt.job
-    back_s = seconds(attempt.lost_gpu_s or 0, job.gpus, job.checkpoint_interval_s)
+    back_s = seconds(
+        attempt.lost_gpu_s or 0,
+        job.gpus,
+        job.checkpoint_interval_s,
+        saved=attempt.saved_at is not None,
+    )
     entries = list(_entries(attempt, back_s))
     if entries:
         audit.note(

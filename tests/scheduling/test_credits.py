@@ -26,6 +26,8 @@ def failed(user, *, gpus=2, hours=10.0, saved_h=None, interval_s=None) -> Attemp
     attempt, job = part.attempt, part.attempt.job
     attempt.outcome, attempt.ended_at = "card_failed", NOON
     attempt.lost_gpu_s = int(gpus * 3600 * (hours - (saved_h or 0)))
+    if saved_h is not None:
+        attempt.saved_at = NOON - HOUR * (hours - saved_h)
     attempt.save()
     type(job).objects.filter(pk=job.pk).update(checkpoint_interval_s=interval_s)
     usage.account(NOW)
@@ -59,10 +61,12 @@ def test_what_ran_since_the_last_checkpoint_is_given_back_once(alice, node):
     ("interval_s", "hours", "saved_h", "expected_h"),
     [
         (1800, 10, 8, 2 * 1),  # twice the declared half hour
-        (1800, 10, None, 2 * 1),  # who never saved is not given more than who does
+        (1800, 10, None, 0),  # who never saved is not given more than who does
+        (7200, 3, None, 2 * 3),  # its second save was not due yet
         (7200, 10, 9, 2 * 1),
-        (None, 30, None, 2 * 24),
-        (90 * 86400, 30, None, 2 * 24),
+        (None, 30, None, 0),
+        (None, 30, 1, 2 * 24),
+        (90 * 86400, 30, None, 0),
     ],
 )
 def test_a_credit_is_bounded(alice, node, interval_s, hours, saved_h, expected_h):
@@ -72,7 +76,7 @@ def test_a_credit_is_bounded(alice, node, interval_s, hours, saved_h, expected_h
 
 
 def test_nothing_is_given_without_a_card_of_the_attempt_that_rules_failed(alice, node):
-    attempt = failed(alice)
+    attempt = failed(alice, saved_h=9)
     other = node.gpus.get(index=7)
     for more in (
         {"actor": "alice"},
@@ -92,10 +96,18 @@ def test_nothing_is_given_without_a_card_of_the_attempt_that_rules_failed(alice,
 
 
 def test_a_credit_is_never_more_than_was_charged(alice, node):
-    attempt = failed(alice, hours=1)
+    attempt = failed(alice, hours=1, saved_h=0)
     Attempt.objects.update(lost_gpu_s=999_999_999)
     sick(attempt)
     credits.give(NOW)
     assert back_gpu_h() == 2
     assert UsageSum.objects.get().milli_s == 0
     assert usage.spent(NOW)[0].milli_s >= 0
+
+
+def test_in_the_long_run_not_to_save_pays_no_more_than_to_save():
+    interval_s, ends = 600, range(60, 12 * 3600, 60)  # the card may fail at any minute
+    saver = sum(credits.seconds(t % interval_s, 1, interval_s, saved=t >= interval_s) for t in ends)
+    never = sum(credits.seconds(t, 1, interval_s, saved=False) for t in ends)
+    silent = sum(credits.seconds(t, 1, None, saved=False) for t in ends)
+    assert silent <= never <= saver
