@@ -254,4 +254,6 @@ def _command(url: str, *argv: str, stdout=subprocess.PIPE) -> subprocess.Popen[b
         env={**os.environ, "GANGWAY_URL": url, "GANGWAY_TOKEN": "gw_x"},
         stdout=stdout,
         stderr=subprocess.PIPE,
+        # Tests that run in the background of a shell ignore interrupts, and so would this.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )

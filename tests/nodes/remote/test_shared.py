@@ -12,6 +12,7 @@ import pytest
 
 from nodes.remote import shared, stopping, tree
 from nodes.remote.paths import RunPaths
+from tests.nodes.machines import until
 
 from .conftest import LocalNode, Serve, eventually
 
@@ -107,7 +108,9 @@ def test_system_v_segments_of_the_run_go_and_others_stay(node: LocalNode, serve:
 def test_what_a_kill_does_not_end_is_named_with_what_it_waits_for(tmp_path, monkeypatch, outsider):
     paths = RunPaths(tmp_path, "7-1-a")
     paths.folder.mkdir(parents=True)
-    there = tree.read(outsider(["sleep", "60"]).pid)
+    pid = outsider(["sleep", "60"]).pid
+    until(lambda: tree.read(pid).state == "S", what="it sleeps")
+    there = tree.read(pid)
     monkeypatch.setattr(stopping, "send", lambda *_: True)
     monkeypatch.setattr(stopping, "STUCK_AFTER_S", 0.0)
     stop = stopping.Stopping(paths, lambda: [there])
