@@ -8,6 +8,7 @@ from django.conf import settings
 from django.http import HttpRequest
 
 COOKIE = "tz"
+_YEARS = (2000, 9000)  # at the ends of the calendar a zone leads out of it
 
 
 @cache
@@ -42,6 +43,8 @@ def from_wall(text: str, zone: ZoneInfo, fold: str = "") -> str:
         raise ValueError(f"{text[:40]!r} is not a time. Choose a day and an hour.") from None
     if wall.tzinfo is not None:
         return text.strip()
+    if not _YEARS[0] <= wall.year <= _YEARS[1]:
+        raise ValueError(f"The year {wall.year} is outside {_YEARS[0]} to {_YEARS[1]}.")
     early, late = wall.replace(tzinfo=zone, fold=0), wall.replace(tzinfo=zone, fold=1)
     if early.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != wall:
         raise ValueError(

@@ -2,7 +2,8 @@
 
 Reads only, in a fixed number of queries; the questions to what was read are the engine's. A card
 that a job holds is free from when its limit, its grace and the cleaning end at the latest; if the
-job is preemptible, from when it could be saved and gone, counted from now.
+job is preemptible, from when it could be saved and gone, counted from now; and a job of a slot is
+gone when the slot ends.
 """
 
 from collections import defaultdict
@@ -123,22 +124,26 @@ def held(now: datetime) -> list[Held]:
         "part__attempt__job__team_id", "part__attempt__job__time_limit_s",
         "part__attempt__job__grace_s", "part__attempt__job__priority_class__preemptible",
         "part__attempt__started_at", "part__attempt__stop_asked_at", "part__gone_at",
-        "part__attempt__job__reservation_id",
+        "part__attempt__job__reservation_id", "part__attempt__job__reservation__state",
+        "part__attempt__job__reservation__end_at",
     )  # fmt: skip
     return [_held(row, now) for row in rows]
 
 
 def _held(row: tuple[Any, ...], now: datetime) -> Held:
-    gpu, model, job, team, limit_s, grace_s, preemptible, started, asked, gone, slot = row
+    gpu, model, job, team, limit_s, grace_s, preemptible, started, asked, gone, *slot = row
+    reservation, state, until = slot
     clean = timedelta(seconds=occupancy.HANDOVER_S)
     window = timedelta(seconds=grace_s) + clean
     ends: datetime = (started or now) + timedelta(seconds=limit_s) + window
     if asked is not None:
         ends = min(ends, asked + window)
+    if state in Reservation.LIVE:
+        ends = min(ends, until)
     if gone is not None:
         ends = gone + clean
     free = min(ends, now + window) if preemptible else ends
-    return Held(gpu, model, job, team, us(max(free, now)), us(max(ends, now)), slot or 0)
+    return Held(gpu, model, job, team, us(max(free, now)), us(max(ends, now)), reservation or 0)
 
 
 def over_limits(

@@ -57,18 +57,20 @@ def tend() -> None:
 def clear_cards(now: datetime) -> int:
     """Ask others' jobs on booked cards to leave, so that the cards are clean at the start.
 
-    Preemptible ones when their window is all that is left; at the start whatever is there.
+    Preemptible ones when their window is all that is left, and those of a slot that was given back,
+    which had the cards for no longer; at the start whatever is there.
     """
     rows = ReservationCard.objects.filter(
         live=True, reservation__end_at__gt=now, card__leases__state=Lease.State.HELD
     ).exclude(card__leases__part__attempt__job__reservation=F("reservation"))
     job = "card__leases__part__attempt__job__"
     asked = 0
-    for pk, grace_s, preemptible, slot, start in rows.values_list(
-        f"{job}id", f"{job}grace_s", f"{job}priority_class__preemptible",
+    for pk, grace_s, preemptible, named, slot, start in rows.values_list(
+        f"{job}id", f"{job}grace_s", f"{job}priority_class__preemptible", f"{job}reservation_id",
         "reservation_id", "reservation__start_at",
     ).distinct():  # fmt: skip
-        due = start - timedelta(seconds=grace_s + HANDOVER_S) if preemptible else start
+        window = timedelta(seconds=grace_s + HANDOVER_S)
+        due = start - window if preemptible or named else start
         if due <= now:
             note = f"Its cards are reserved from {utc(start)} (reservation {slot})."
             asked += _ask(pk, note, now)

@@ -10,6 +10,7 @@ from .errors import Usage
 
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _CLOCK = re.compile(r"(\d{1,2})(?::(\d{2}))?\Z")
+_YEARS = (2000, 9000)
 _IN = re.compile(r"in (?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?:in)?)?\Z")
 
 
@@ -22,7 +23,10 @@ def moment(text: str, now: datetime | None = None) -> str:
     ahead = _IN.match(typed)
     if ahead and typed != "in ":
         days, hours, minutes = (int(part or 0) for part in ahead.groups())
-        return (here + timedelta(days=days, hours=hours, minutes=minutes)).isoformat()
+        try:
+            return (here + timedelta(days=days, hours=hours, minutes=minutes)).isoformat()
+        except (OverflowError, ValueError):
+            raise _unknown(text) from None
     try:
         exact = datetime.fromisoformat(text.strip())
     except ValueError:
@@ -57,6 +61,11 @@ def _on_a_day(typed: str, text: str, here: datetime) -> str:
 
 def _local(wall: datetime, text: str) -> str:
     """A wall time of this machine with its offset."""
+    if not _YEARS[0] <= wall.year <= _YEARS[1]:
+        raise Usage(
+            f"The year {wall.year} is outside {_YEARS[0]} to {_YEARS[1]}.",
+            next_step="Name a moment that can be booked.",
+        )
     early, late = wall.replace(fold=0).astimezone(), wall.replace(fold=1).astimezone()
     if early.replace(tzinfo=None) != wall.replace(fold=0):
         raise Usage(

@@ -90,6 +90,10 @@ def test_times_are_read_as_people_type_them(berlin):
         ("25:00", "is not a time"),
         ("someday", "is not a time"),
         ("", "is not a time"),
+        ("in 9999999d", "is not a time"),
+        ("in 999999999999999999999h", "is not a time"),
+        ("0001-01-01 9:00", "outside 2000 to 9000"),
+        ("9999-12-31 23:59", "outside 2000 to 9000"),
     ],
 )
 def test_an_hour_that_is_none_or_two_is_refused(berlin, text, words):

@@ -80,6 +80,10 @@ def test_the_viewers_zone_counts_and_an_hour_that_is_none_or_two_is_not_guessed(
     second = zones.from_wall(two["start"], BERLIN, "1")
     assert datetime.fromisoformat(second) - datetime.fromisoformat(first) == HOUR
     assert "Europe/Berlin, UTC+" in page
+    far = form(start="0001-01-01T00:00", end="9999-12-31T23:59")
+    assert (
+        "The year 1 is outside 2000 to 9000" in browser.post("/reservations/", far).content.decode()
+    )
 
 
 def test_days_on_which_clocks_change_are_as_long_as_they_are(node, client_of, alice):

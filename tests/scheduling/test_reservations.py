@@ -180,6 +180,17 @@ def test_a_running_job_is_waited_for_up_to_its_limit_and_not_longer(alice, now):
     book(alice, now, HOUR + timedelta(minutes=2), gpus=2)
 
 
+def test_a_job_of_a_slot_is_waited_for_up_to_the_end_of_its_slot(alice, bob, now):
+    builders.node("a")
+    row = book(alice, now, timedelta(), HOUR)
+    job = runs(alice, uuids(row), now, limit=24 * HOUR)
+    Job.objects.filter(pk=job.pk).update(reservation=row)
+
+    with pytest.raises(Taken):
+        book(bob, now, HOUR / 2, team="speech")
+    book(bob, now, HOUR, team="speech")
+
+
 def test_a_preemptible_job_gives_way_after_its_window(alice, now):
     builders.node("a", cards=2)
     runs(alice, ["GPU-a-0"], now, limit=10 * HOUR, priority="low")

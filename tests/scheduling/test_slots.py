@@ -7,9 +7,11 @@ import pytest
 from nodes import clock
 from nodes.models import Gpu, Node
 from scheduling import control, cycle, leases, slots, snapshot
+from scheduling.actors import person
 from scheduling.errors import InvalidOrder
 from scheduling.models import Attempt, Job, Lease, Part, Pool, Reservation
 from scheduling.orders import parse
+from scheduling.services import reservations
 from scheduling.services.jobs import draft
 from tests import builders
 
@@ -70,6 +72,23 @@ def test_what_is_on_the_cards_at_the_start_all_the_same_is_asked_to_leave(alice,
     slots.tend()
     assert stopped(job) == ""
     at(row.start_at)
+    slots.tend()
+    assert stopped(job) == "reclaim"
+
+
+def test_a_job_of_a_slot_that_was_given_back_leaves_before_the_next_slot(alice, bob, now, at):
+    builders.node("a")
+    row = book(alice, now, timedelta(), HOUR)
+    job = runs(alice, uuids(row), now, limit=24 * HOUR)
+    Job.objects.filter(pk=job.pk).update(reservation=row)
+    after = book(bob, now, HOUR, team="speech")
+    reservations.cancel(person(alice), row, at=now + MINUTE)
+
+    window = timedelta(seconds=job.grace_s + 30)
+    at(after.start_at - window - timedelta(seconds=1))
+    slots.tend()
+    assert stopped(job) == ""
+    at(after.start_at - window)
     slots.tend()
     assert stopped(job) == "reclaim"
 
