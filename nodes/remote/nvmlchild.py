@@ -53,10 +53,11 @@ class Nvml:
         self.born_s = time.monotonic()
 
     def warm(self) -> None:
-        """Start the child if there is none."""
+        """Start the child if there is none; take leave of those that were killed."""
+        if self.killed:
+            self.bury()
         if self.child:
             return
-        self.bury()
         self.newborn()
         down_read, self.writer = os.pipe()
         self.reader, up_write = os.pipe()
