@@ -31,7 +31,6 @@ NOW_US = 1_700_000_000_000_000
 SECOND = 1_000_000
 HOUR = 3600 * SECOND
 TEAMS = (Team(1, "lab", None), Team(2, "vision", 1), Team(3, "speech", 1))
-MODELS = ("A100", "T4")
 IB = (("fabric", "ib"),)
 
 

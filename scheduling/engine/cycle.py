@@ -18,7 +18,7 @@ from .outlook import Outlook, WayOut, could_ever, shortages
 from .pledges import Pledges
 from .quota import Ledger
 from .shape import Shape, asked_of, charged_of, limit_of
-from .shortage import said
+from .shortage import kept, said
 from .stock import Stock
 from .timeline import FILLER, Span
 from .windows import Slot, Windows
@@ -127,8 +127,8 @@ class Cycle:
         if slot is None or slot.start_us > self.now_us:
             at_us = slot.start_us if slot else job.eligible_us
             return reason("SlotAhead", booking=job.booking, at_s=minute_s(at_us))
-        fits = [g for node in self.stock.hosts for g in node.node.gpus if g.id in set(slot.gpus)]
-        free = sum(gpu.free for gpu in fits)
+        booked = set(slot.gpus)
+        free = sum(g.free for host in self.stock.hosts for g in host.node.gpus if g.id in booked)
         return reason(
             "SlotFull", booking=job.booking, cards=len(slot.gpus), free=free, asked=job.gpus
         )
@@ -158,7 +158,7 @@ class Cycle:
         quota = quotas[nearest.model]
         quota += [why for why in self._over_shares(job, nearest) if why not in quota]
         fit = list(said(job, nearest, self._way_out(job, models, outlooks, nearest)))
-        if not quota and not any(dict(why.numbers).get("kept") for why in fit):
+        if not quota and not kept(fit):
             fit += self._pledges.blocks(job, nearest.model, asked, self._end_us(job))
         return quota, fit
 

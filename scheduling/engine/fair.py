@@ -90,7 +90,7 @@ class _Group:
 
     def next(self, charge: Callable[[Place, Job], Share]) -> Job:
         """Take out the job whose turn it is and charge every place above it."""
-        if self._own_turn():
+        if self._jobs:
             job = self._jobs.popleft()
         else:
             place = heappop(self._heap)[2]
@@ -105,9 +105,6 @@ class _Group:
     def is_empty(self) -> bool:
         """Return whether no job waits here any more."""
         return not self._jobs and not self._heap
-
-    def _own_turn(self) -> bool:
-        return bool(self._jobs)
 
     def _look(self) -> None:
         """Note the earliest of the jobs that are next here: it decides between equals."""

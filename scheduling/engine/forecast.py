@@ -42,7 +42,6 @@ class Forecast:
     def __init__(self, cycle: Cycle, heads: Heads, jobs: Iterable[Job]) -> None:
         self._cycle = cycle
         self._heads = heads
-        self._skyline: Skyline | None = None
         self._strict_us: dict[int, int] = defaultdict(int)
         self._base = Skyline(cycle.stock)
         for job in jobs:
@@ -85,6 +84,4 @@ class Forecast:
             if slot is not None:
                 self._cycle.fill(job, slot)
             return slot.start_us if slot else None
-        if self._skyline is None:
-            self._skyline = Skyline(self._cycle.stock)
-        return self._skyline.first(needs, after_us)
+        return self._base.first(needs, after_us)

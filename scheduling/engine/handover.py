@@ -9,12 +9,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from .amounts import Amount, who_of
-from .lanes import FOREVER
 from .quota import Ledger
+from .shape import limit_of
 from .stock import Stock
+from .timeline import COMES_BACK
 from .world import Fallen, Gpu, Job, PartPlan, Pledge, Reason, Running, World, reason
 
-COMES_BACK = ("held", "releasing")
 _NAMED = 3
 Side = tuple[int, int, int]
 
@@ -57,7 +57,7 @@ class Handover:
             here = self._side[part.node]
             back = _least(here, (part.cpus, part.memory_mib, part.disk_gib))
             self._side[part.node] = _minus(here, back)
-            self._stock.time.take(part, _limit(job))
+            self._stock.time.take(part, limit_of(job))
             self._stock.hide(_less(part, back))
             self._pledged.update(part.gpus)
             lent.append(back)
@@ -69,7 +69,7 @@ class Handover:
         holder, pledge, lent = self.kept.pop(job)
         for part, back in zip(pledge.parts, lent, strict=True):
             self._side[part.node] = _plus(self._side[part.node], back)
-            self._stock.time.give(part, _limit(holder))
+            self._stock.time.give(part, limit_of(holder))
             self._stock.give(_less(part, back, tuple(g for g in part.gpus if g not in self._gone)))
             self._pledged.difference_update(part.gpus)
         self._charge(holder, pledge, -1)
@@ -163,10 +163,6 @@ def returning(gpus: tuple[Gpu, ...], claim: Running) -> tuple[int, ...]:
     """Return the cards of a claim that are usable once it has left."""
     held = set(claim.gpus)
     return tuple(g.id for g in gpus if g.id in held and g.why_not in COMES_BACK)
-
-
-def _limit(job: Job) -> int:
-    return FOREVER if job.limit_us is None else job.limit_us
 
 
 def _side_of(claim: Running) -> Side:

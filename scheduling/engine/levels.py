@@ -27,9 +27,18 @@ class Levels:
         self._now_us = world.now_us
         self._stock = stock
         self._climb_us = {pool.id: pool.climb_us for pool in world.pools}
+        self._known: dict[Job, tuple[str, ...]] = {}
 
     def of(self, job: Job) -> tuple[str, ...]:
-        """Return the levels a job takes now, the nearest first; never empty."""
+        """Return the levels a job takes now, the nearest first; never empty.
+
+        What this rests on stays as it is for a whole cycle.
+        """
+        if job not in self._known:
+            self._known[job] = self._levels(job)
+        return self._known[job]
+
+    def _levels(self, job: Job) -> tuple[str, ...]:
         if not job.level or (job.nodes == 1 and job.level != "island"):
             return (ANYWHERE,)
         if job.required:

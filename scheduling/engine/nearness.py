@@ -3,7 +3,7 @@
 Owns the sentences of ``Topology`` and of what never fits for it; sentences.py lists them.
 """
 
-from .phrases import Numbers, moment
+from .phrases import Numbers, are, moment
 
 _ONE = {
     "island": "on one island of a node",
@@ -21,7 +21,7 @@ def together(n: Numbers) -> str:
     elif int(n["roomy"]) < int(n["nodes"]):
         short = (
             f"Needs {n['nodes']} nodes with {n['per_node']} free {kind} each {one}; "
-            f"at most {_are(n['roomy'])} in one."
+            f"at most {are(n['roomy'], 'is', 'are')} in one."
         )
     else:
         short = f"Needs {n['asked']} {kind} {one}; no one has room for all of it."
@@ -66,7 +66,3 @@ def no_groups(n: Numbers) -> str:
         f"{n['per_node']} cards on each node do not divide into tensor-parallel groups of "
         f"{n['asked']}. The largest tp that would do is {n['largest']}."
     )
-
-
-def _are(amount: int | str) -> str:
-    return f"{amount} is" if int(amount) == 1 else f"{amount} are"

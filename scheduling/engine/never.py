@@ -37,7 +37,7 @@ def never(stock: Stock, job: Job, needs: Iterable[tuple[str, Need]]) -> Reason |
     nodes have, ``asked`` of it and the ``largest`` that they have. Cost: O(kinds of nodes).
     """
     if not splits(job):
-        return _uneven(stock, job)
+        return _uneven(job)
     found: list[tuple[int, int, str, Reason]] = []
     for model, need in needs:
         stage, largest, why = _first_lack(stock, job, model, need)
@@ -102,7 +102,7 @@ def _apart(stock: Stock, job: Job, model: str, need: Need) -> tuple[int, int, Re
     return stage, most, _lack(model, "level", need.nodes, most, need.nodes, level=job.level)
 
 
-def _uneven(stock: Stock, job: Job) -> Reason:
+def _uneven(job: Job) -> Reason:
     """Say why the cards do not divide; for TP groups, the largest that would do."""
     if job.nodes < 1 or job.gpus < job.nodes or job.gpus % job.nodes:
         return reason("NeverFits", what="split", asked=job.gpus, nodes=job.nodes)

@@ -19,9 +19,7 @@ def in_order(world: World) -> list[Job]:
     """
     starved = _starved(world)
     overdrawn = Overdrawn(world)
-    turns = {
-        job: (-job.priority, overdrawn(job)) for job in _oldest(world.jobs) if job not in starved
-    }
+    turns = {job: (-job.priority, overdrawn(job)) for job in world.jobs if job not in starved}
     fair = Fair(world.teams, world.spent)
     line = sorted(starved, key=lambda job: (job.submitted_us, job.id))
     for _, jobs in groupby(sorted(turns, key=turns.__getitem__), key=turns.__getitem__):

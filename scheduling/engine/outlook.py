@@ -75,15 +75,19 @@ def shortages(stock: Stock, kinds: Iterable[tuple[Wanted, Need]]) -> list[Outloo
 
 def could_ever(shelf: Shelf, need: Need) -> bool:
     """Return whether enough nodes would hold the parts if nothing ran on them."""
-    return _count(shelf, need) >= need.nodes
+    return _enough(shelf, {kind for kind in shelf.census if could_hold(kind, need)}, need)
+
+
+def _enough(shelf: Shelf, fit: set[Kind], need: Need) -> bool:
+    return sum(shelf.census[kind] for kind in fit) >= need.nodes
 
 
 def _outlook(stock: Stock, wanted: Wanted, need: Need) -> Outlook | None:
     shelf = stock.shelf(wanted)
-    if not could_ever(shelf, need):
+    fit = {kind for kind in shelf.census if could_hold(kind, need)}
+    if not _enough(shelf, fit, need):
         return None
     enough = need.nodes + LOOK_HOSTS
-    fit = {kind for kind in shelf.census if could_hold(kind, need)}
     open_hosts = islice(_open_hosts(stock, shelf, need, fit), enough)
     away_hosts = islice(_away_hosts(stock, shelf, need, fit), enough)
     here = [_near(stock, shelf, host, need) for host in open_hosts]
@@ -166,7 +170,3 @@ def could_hold(kind: Kind, need: Need) -> bool:
     """Return whether a node of a kind would hold a part if nothing ran on it."""
     lacks = short(kind, kind.cards, need)
     return not lacks or not set(lacks) - {"team_cpus", "team_memory"}
-
-
-def _count(shelf: Shelf, need: Need) -> int:
-    return sum(n for kind, n in shelf.census.items() if could_hold(kind, need))

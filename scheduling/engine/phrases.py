@@ -143,3 +143,8 @@ def _named(n: Numbers) -> str:
         return ""
     more = int(n["ahead"]) - len(str(n["jobs"]).split(","))
     return f": {_jobs(n)}{f' and {more} more' if more > 0 else ''}"
+
+
+def are(amount: int | str, one: str, many: str) -> str:
+    """Return an amount with its verb, such as "1 is", "3 are"."""
+    return f"{amount} {one if int(amount) == 1 else many}"

@@ -13,6 +13,7 @@ from .forecast import Forecast
 from .heads import Heads
 from .order import in_order
 from .preempt import Hunt
+from .shortage import kept
 from .world import Job, Placement, Plan, Reason, Waiting, World, reason
 
 
@@ -126,8 +127,3 @@ def _depends(job: Job) -> Iterator[Reason]:
         if ids:
             named = ", ".join(str(id) for id in ids[:NAMED])
             yield reason("Dependency", jobs=named, count=len(ids), lost=lost)
-
-
-def kept(fit: Iterable[Reason]) -> bool:
-    """Return whether some of what a job would take is kept for a job ahead: it says who that is."""
-    return any(("kept", 1) in why.numbers for why in fit)

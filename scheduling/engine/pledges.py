@@ -5,6 +5,7 @@ its quota too, or the room would be kept in vain. Never looks at nodes.
 """
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 from .amounts import Amount, Who, who_of
@@ -85,28 +86,34 @@ class Pledges:
 
     def _look_after(self, at_us: int, job: int, booking: int = 0) -> None:
         world = self._world
+        if not world.limits:
+            return  # nobody's quota can be in the way
         uses = (*world.uses, *self._given_back(at_us), *self._booked(at_us))
         point = _Point(at_us, job, Ledger(world.teams, world.limits, uses), booking)
         for charge in self._charges:
             _count(point, charge)
         self._points.append(point)
 
+    @cached_property
+    def _models(self) -> dict[int, str]:
+        """The model of each card."""
+        return {g.id: g.model for node in self._world.nodes for g in node.gpus}
+
     def _booked(self, at_us: int) -> Iterator[Use]:
         """Yield what bookings begin to hold by a moment, and as negative uses what they end."""
         now_us = self._world.now_us
-        models = {g.id: g.model for node in self._world.nodes for g in node.gpus}
         for one in self._world.bookings:
             sign = (one.start_us <= at_us < one.end_us) - (one.start_us <= now_us < one.end_us)
             for gpu in one.gpus if one.team and sign else ():
-                yield Use(one.team, models.get(gpu, ""), sign * 1000, 0, 0, sign * 1000, one.user)
+                yield Use(
+                    one.team, self._models.get(gpu, ""), sign * 1000, 0, 0, sign * 1000, one.user
+                )
 
     def _given_back(self, at_us: int) -> Iterator[Use]:
         """Yield, as negative uses, what runs now and will have ended by a moment."""
         ended = [one for one in self._world.running if _ended(one, at_us)]
-        gone = {gpu for one in ended for gpu in one.gpus}
-        models = {g.id: g.model for node in self._world.nodes for g in node.gpus if g.id in gone}
         for one in ended:
-            model = next((models[gpu] for gpu in one.gpus if gpu in models), "")
+            model = next((self._models[gpu] for gpu in one.gpus if gpu in self._models), "")
             milli = 0 if one.booked else -1000 * len(one.gpus)
             firm = 0 if one.preemptible else milli
             yield Use(one.team, model, milli, -one.cpus, -one.memory_mib, firm, one.user)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from .nearness import no_group, no_groups, no_level, together, too_many_nodes
 from .phrases import (
     Numbers,
+    are,
     awaiting,
     begins,
     booked,
@@ -115,14 +116,14 @@ def _quota_amount(n: Numbers, name: str) -> str:
 
 def _resources(n: Numbers) -> str:
     if n["what"] == "gpus":
-        return f"Needs {n['asked']} {_cards(n)}; {_are(n['free'], 'is', 'are')} free.{_withheld(n)}"
+        return f"Needs {n['asked']} {_cards(n)}; {are(n['free'], 'is', 'are')} free.{_withheld(n)}"
     unit = _UNITS[str(n["what"])]
     free = f"{_amount(n, 'free')} of the {_amount(n, 'asked')} {unit} it needs there are free"
     return f"{n['node']} comes nearest, but only {free}. Ask for less, or wait until more are."
 
 
 def _withheld(n: Numbers) -> str:
-    told = [_are(n[why], *words) for why, words in _WITHHELD.items() if why in n]
+    told = [are(n[why], *words) for why, words in _WITHHELD.items() if why in n]
     return f" Of the rest, {_listed(told)}." if told else ""
 
 
@@ -146,7 +147,7 @@ def _fragmented(n: Numbers) -> str:
         return (
             f"Needs {per_node} {_cards(n)} on one node; {most}. {free} are free in all, in pieces."
         )
-    roomy = _are(n["roomy"], "node has", "nodes have")
+    roomy = are(n["roomy"], "node has", "nodes have")
     return (
         f"Needs {nodes} nodes with {per_node} free {_cards(n)} each; {roomy} them. "
         f"{free} are free in all, in pieces."
@@ -222,7 +223,7 @@ _NEVER: dict[str, Callable[[Numbers], str]] = {
     "level_nodes": too_many_nodes,
     "tp": no_group,
     "nodes": lambda n: (
-        f"Needs {n['asked']} nodes; {_are(n['largest'], 'has', 'have')} such cards. "
+        f"Needs {n['asked']} nodes; {are(n['largest'], 'has', 'have')} such cards. "
         "Ask for fewer nodes."
     ),
     "gpus": _no_gpus,
@@ -251,10 +252,6 @@ def _cards(n: Numbers) -> str:
 
 def _card(n: Numbers) -> str:
     return str(n.get("model") or "card")
-
-
-def _are(amount: int | str, one: str, many: str) -> str:
-    return f"{amount} {one if int(amount) == 1 else many}"
 
 
 CATALOGUE: dict[str, Callable[[Numbers], str]] = {

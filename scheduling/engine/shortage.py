@@ -156,3 +156,8 @@ def _side(outlook: Outlook, what: str) -> Reason:
         nodes=len(lacking),
         model=outlook.model,
     )
+
+
+def kept(fit: Iterable[Reason]) -> bool:
+    """Return whether some of what a job would take is kept for a job ahead: it says who that is."""
+    return any(("kept", 1) in why.numbers for why in fit)

@@ -16,7 +16,7 @@ from .world import Booking, Gpu, PartPlan, Running, World
 
 # How long a claim that is past its end is thought to last still.
 OVERDUE_US = 60_000_000
-_COMES_BACK = ("held", "releasing")
+COMES_BACK = ("held", "releasing")
 # As a booking: that of a job that leaves before any booking begins, if that is not too soon.
 FILLER = -1
 FILL_US = 900_000_000
@@ -221,7 +221,7 @@ class TimeLine:
         usable = sum(
             1 << bit
             for bit, gpu in enumerate(self.cards(node))
-            if gpu.free or (gpu.id in held and gpu.why_not in _COMES_BACK)
+            if gpu.free or (gpu.id in held and gpu.why_not in COMES_BACK)
         )
         lane = Lane(
             self.now_us,

@@ -21,6 +21,7 @@ class Trial:
         """Lend what leaves and is pledged to nobody. Cost: O(leaving claims of the pool)."""
         self.job = job
         self._cycle = cycle
+        self._need = need_of(job)
         self._lent: set[int] = set()
         self._coming = list(cycle.handover.coming(job.pool))
         for part, claims in self._coming:
@@ -88,7 +89,7 @@ class Trial:
 
     def could_hold(self, node: int) -> bool:
         """Return whether a node has room for a part of the job once nothing runs there."""
-        host, need = self._cycle.stock.by_id[node], need_of(self.job)
+        host, need = self._cycle.stock.by_id[node], self._need
         return (
             host.node.accepts_work
             and node not in need.excluded

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from . import traffic
 from .ask import Ask
-from .memory import ASPECT, Memory, memory, shape_of
+from .memory import ASPECT, Memory, divided, memory, shape_of
 
 GB, GIB = 10**9, 1 << 30
 # A request below LEAST percent of the estimate is warned of; PROPOSED percent is offered.
@@ -41,7 +41,7 @@ def estimate(ask: Ask) -> Estimate:
     return Estimate(
         ask=ask,
         card=card,
-        request_gib=_ceil(card.total * (100 + ask.headroom_percent), 100 * GIB),
+        request_gib=divided(card.total * (100 + ask.headroom_percent), 100 * GIB),
         fits=fits,
         verdict=_verdict(ask, card, fits),
         warning=warning(ask.request_gib * GIB, card.total) if ask.request_gib else "",
@@ -57,7 +57,7 @@ def warning(request: int, needed: int) -> str:
         return ""
     return (
         f"The request of {gb(request)} GB leaves less than {LEAST - 100} % over the estimate of "
-        f"{gb(needed)} GB. {_ceil(needed * PROPOSED, 100 * GIB)} GiB a card would be safer."
+        f"{gb(needed)} GB. {divided(needed * PROPOSED, 100 * GIB)} GiB a card would be safer."
     )
 
 
@@ -106,7 +106,3 @@ def _assumed(ask: Ask) -> Iterator[str]:
         yield "Attention scores are kept; with fused attention, choose recompute selective."
     if ask.pp > 1:
         yield "The first stage of the pipeline is the fullest: it holds a micro-batch a stage."
-
-
-def _ceil(amount: int, unit: int) -> int:
-    return -(-amount // unit)

@@ -45,11 +45,11 @@ def memory(ask: Ask) -> Memory:
     """Return what one card holds. The largest share counts where shards are not equal."""
     width = PRECISIONS[ask.precision]
     master = 4 if ask.master_weights else 0
-    model = _divided(ask.parameters, ask.tp * ask.pp)
-    weights = _divided(model * width, ask.dp if ask.zero >= 3 else 1)
-    gradients = _divided(model * width, ask.dp if ask.zero >= 2 else 1)
+    model = divided(ask.parameters, ask.tp * ask.pp)
+    weights = divided(model * width, ask.dp if ask.zero >= 3 else 1)
+    gradients = divided(model * width, ask.dp if ask.zero >= 2 else 1)
     states = model * (OPTIMIZERS[ask.optimizer] + master)
-    optimizer = _divided(states, ask.dp if ask.zero >= 1 else 1)
+    optimizer = divided(states, ask.dp if ask.zero >= 1 else 1)
     host = 0
     if ask.offload != "none":
         host += optimizer * ask.cards
@@ -74,11 +74,11 @@ def activations(ask: Ask) -> int:
     if ask.recompute == "full":
         layer = 2 * tokens * shape.hidden
     else:
-        layer = 10 * tokens * shape.hidden + _divided(24 * tokens * shape.hidden, ask.tp)
+        layer = 10 * tokens * shape.hidden + divided(24 * tokens * shape.hidden, ask.tp)
         if ask.recompute == "none":
-            layer += _divided(5 * shape.heads * ask.sequence * tokens, ask.tp)
+            layer += divided(5 * shape.heads * ask.sequence * tokens, ask.tp)
     # The paper counts numbers of two bytes.
-    return _divided(layer * shape.layers * PRECISIONS[ask.precision], 2)
+    return divided(layer * shape.layers * PRECISIONS[ask.precision], 2)
 
 
 def shape_of(ask: Ask) -> Shape:
@@ -95,5 +95,5 @@ def _cube_root(number: int) -> int:
     return min((root - 1, root, root + 1), key=lambda one: (abs(one**3 - number), one))
 
 
-def _divided(amount: int, parts: int) -> int:
+def divided(amount: int, parts: int) -> int:
     return -(-amount // parts)
