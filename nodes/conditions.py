@@ -47,8 +47,10 @@ def take(node: Node, before: Mapping[str, Gpu], readings: Readings, *, at: datet
             looks.xids(readings.kernel_lines, gpu.pci_bus_id),
             gone=facts is None,
         )
+        stood = _standing(gpu)
         change = _judge(gpu, look, budget, boot_id=readings.boot_id, at=at)
-        judged.append(gpu)
+        # Of a card that is well, nothing is to be remembered from one probe to the next.
+        judged += [gpu] if _standing(gpu) != stood else []
         changes += [change] if change else []
     Gpu.objects.bulk_update(judged, WRITTEN)
     HealthChange.objects.bulk_create(changes)
@@ -75,6 +77,10 @@ def change(gpu: Gpu, now: str, *, at: datetime, rule: str, evidence: str, actor:
         gpu=gpu, at=at, was=was, now=now, rule=rule, evidence=evidence, actor=actor,
         boot_id=gpu.node.boot_id,
     )  # fmt: skip
+
+
+def _standing(gpu: Gpu) -> list[object]:
+    return [getattr(gpu, name) for name in WRITTEN]
 
 
 class _Budget:

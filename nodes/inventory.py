@@ -6,6 +6,7 @@ so it costs at most eleven queries; a new fact belongs to `readings`.
 """
 
 import logging
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -37,8 +38,10 @@ def take_in(node: Node, probe_answer: dict[str, Any], at: datetime) -> bool:
         was = Node.objects.select_for_update().get(pk=node.pk)
         if was.probed_at is not None and was.probed_at > at:
             return False
-        before = {gpu.uuid: gpu for gpu in Gpu.objects.filter(node=was)}
-        cards_changed, unbelieved = _take_cards(was, readings, at)
+        uuids = [card.uuid for card in readings.cards]
+        known = {gpu.uuid: gpu for gpu in Gpu.objects.filter(Q(node=was) | Q(uuid__in=uuids))}
+        cards_changed, unbelieved = _take_cards(was, readings, known, at)
+        before = {uuid: gpu for uuid, gpu in known.items() if gpu.node_id == was.pk}
         cards_changed |= conditions.take(was, before, readings, at=at)
         samples.keep(was, readings, at=at)
         turned = was.driver_silent != bool(readings.facts["nvml_error"])
@@ -69,16 +72,17 @@ def _write_node(node: Node, readings: Readings, unbelieved: list[str], at: datet
     )  # fmt: skip
 
 
-def _take_cards(node: Node, readings: Readings, at: datetime) -> tuple[bool, list[str]]:
+def _take_cards(
+    node: Node, readings: Readings, known: Mapping[str, Gpu], at: datetime
+) -> tuple[bool, list[str]]:
     """Upsert what was seen, mark what was not. (did it matter?, what was not believed)
 
-    A driver that did not answer says nothing of cards: none is gone because of it.
+    ``known`` are the node's cards and those it shows, by UUID, as their rows are. A driver that
+    did not answer says nothing of cards: none is gone because of it.
     """
-    cards = readings.cards
-    uuids = [card.uuid for card in cards]
-    known = {gpu.uuid: gpu for gpu in Gpu.objects.filter(Q(node=node) | Q(uuid__in=uuids))}
-    held = {uuid for uuid in uuids if _shown_elsewhere(known.get(uuid), node, at)}
-    seen = {card.uuid: card for card in cards if card.uuid not in held}
+    shown = {card.uuid: card for card in readings.cards}
+    held = {uuid for uuid in shown if _shown_elsewhere(known.get(uuid), node, at)}
+    seen = {uuid: card for uuid, card in shown.items() if uuid not in held}
     gone = [
         gpu.pk
         for gpu in known.values()

@@ -81,6 +81,10 @@ class Node(models.Model):
         return models.Q(facts__nvml_error=None) | models.Q(facts__nvml_error__isnull=True)
 
 
+# A node or card in one of these gets work.
+WORKING = (Node.Health.OK, Node.Health.WATCH)
+
+
 class Gpu(models.Model):
     """A card, known by its UUID; written by the probe, but for its island. A slice has a parent.
 

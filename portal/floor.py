@@ -9,12 +9,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from nodes.models import Gpu, Node
+from nodes.models import WORKING, Gpu, Node
 from scheduling.models import Job, Lease, Team
 from scheduling.queries import Viewer
 
 HUES = 6
-WORKING = (Node.Health.OK, Node.Health.WATCH)
 WORDS = {
     "free": "free",
     "held": "in use",

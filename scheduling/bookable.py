@@ -14,12 +14,11 @@ from typing import Any
 
 from django.db.models import Q
 
-from nodes.models import Gpu, Node
+from nodes.models import WORKING, Gpu, Node
 
 from . import bookings, occupancy
 from .bookings import Booked, us
 from .engine.booking import Bookable, Busy, most_at_once
-from .machines import WORKING
 from .models import Lease, Quota, Reservation, Team
 
 AVAILABLE = Q(

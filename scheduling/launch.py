@@ -61,12 +61,7 @@ class _Start:
         return all(isinstance(self.answers.get(part.pk), dict) for part in self.unprepared())
 
 
-def launch(attempt_id: int) -> None:
-    """Start an attempt on all its nodes or on none. Safe to call twice and at the same time."""
-    launch_all([attempt_id])
-
-
-def launch_all(attempt_ids: Sequence[int]) -> None:
+def launch(attempt_ids: Sequence[int]) -> None:
     """Start attempts, each on all its nodes or on none. Safe to call twice and at once."""
     if freezing.current() is not None:
         return
@@ -78,7 +73,7 @@ def launch_all(attempt_ids: Sequence[int]) -> None:
     ):
         for one, part, answer in answers:
             one.answers[part.pk] = answer
-        answered = dict.fromkeys(id(one) for one, _, _ in answers)
+        answered = {id(one) for one, _, _ in answers}
         _go(_write_prepared([s for s in starts if id(s) in answered and s.is_answered()]))
 
 

@@ -10,12 +10,10 @@ from typing import Any
 
 from django.db.models import OuterRef, Subquery, Sum
 
-from nodes.models import Gpu, Node
+from nodes.models import WORKING, Gpu, Node
 
 from .engine import world
 from .models import Lease, Part
-
-WORKING = (Node.Health.OK, Node.Health.WATCH)
 
 
 def nodes() -> tuple[world.Node, ...]:

@@ -12,12 +12,11 @@ from datetime import datetime
 from django.db import IntegrityError, connection, transaction
 from django.db.models import Count, Max, Q, QuerySet
 
-from nodes.models import Gpu, Node
+from nodes.models import WORKING, Gpu, Node
 
 from . import leases, pledges
 from .actors import CYCLE
 from .engine.world import PartPlan, Placement
-from .machines import WORKING
 from .models import Attempt, Card, Job, Part
 from .predictions import FORGOTTEN
 from .states import JobEvent

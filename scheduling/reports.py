@@ -124,7 +124,8 @@ def _take_some(most: int, broken: Sequence[int]) -> int:
     first_of_each: dict[object, RunReport] = {}
     for report in found:
         # What follows for the same job is read again once this one is written.
-        first_of_each.setdefault(job_of(report.run_id) or report.pk, report)
+        run = run_of(report.run_id)
+        first_of_each.setdefault(run[0] if run else report.run_id, report)
     batch = list(first_of_each.values())
     if batch:
         _apply_all(batch, at=clock.now())
@@ -188,12 +189,6 @@ def run_of(run_id: str) -> tuple[int, int, str] | None:
     """(job, attempt number, uuid's beginning) that a run id names; None if it is none."""
     match = _RUN_ID.match(run_id)
     return (int(match[1]), int(match[2]), match[3]) if match else None
-
-
-def job_of(run_id: str) -> str | None:
-    """The job's id as a run id writes it."""
-    match = _RUN_ID.match(run_id)
-    return match[1] if match else None
 
 
 def _well_formed(one: Any) -> bool:

@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import F, Q, QuerySet
 
 from nodes import clock, hints
-from nodes.models import Node
+from nodes.models import WORKING, Node
 
 from . import audit, bookable, ledger
 from .actors import CLOCK
@@ -22,7 +22,6 @@ from .booking_rules import utc
 from .bookings import us
 from .engine import booking
 from .engine.booking import Bookable
-from .machines import WORKING
 from .models import Card, Job, Lease, Reservation, ReservationCard
 from .occupancy import HANDOVER_S
 from .services.reservations import close

@@ -40,7 +40,7 @@ def tend_slots() -> None:
 
 @shared_task(name="scheduling.launch")
 def run_launch(attempt_ids: list[int]) -> None:
-    launch.launch_all(attempt_ids)
+    launch.launch(attempt_ids)
 
 
 @shared_task(name="scheduling.stop")

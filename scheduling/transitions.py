@@ -43,16 +43,7 @@ def move(
     moved = Job.objects.filter(pk=job.pk, state=seen).update(state=target, ended_at=ended_at)
     if not moved:
         return False
-    JobLog.objects.create(
-        job=job,
-        at=at,
-        event=event,
-        from_state=seen,
-        to_state=target,
-        attempt=attempt,
-        actor=actor.name,
-        note=note,
-    )
+    _entry(actor, job, event, target, at=at, note=note, attempt=attempt).save(force_insert=True)
     job.state, job.ended_at = target, ended_at
     return True
 
@@ -75,15 +66,7 @@ def move_all(
         those = set(still)
         Job.objects.filter(pk__in=those).update(state=target, ended_at=None)
         JobLog.objects.bulk_create(
-            JobLog(
-                job=job,
-                at=at,
-                event=event,
-                from_state=seen,
-                to_state=target,
-                attempt=attempt,
-                actor=actor.name,
-            )
+            _entry(actor, job, event, target, at=at, attempt=attempt)
             for job, attempt in jobs.items()
             if job.pk in those
         )
@@ -92,3 +75,26 @@ def move_all(
                 job.state, job.ended_at = target, None
         moved |= those
     return moved
+
+
+def _entry(
+    actor: Actor,
+    job: Job,
+    event: JobEvent,
+    target: JobState,
+    *,
+    at: datetime,
+    note: str = "",
+    attempt: int | None,
+) -> JobLog:
+    """The line of the log for a move of a job, which still says where it came from."""
+    return JobLog(
+        job=job,
+        at=at,
+        event=event,
+        from_state=job.state,
+        to_state=target,
+        attempt=attempt,
+        actor=actor.name,
+        note=note,
+    )

@@ -74,7 +74,7 @@ def step() -> None:
     cycle.serve(always=True)
     for attempt in Attempt.objects.filter(ended_at=None).select_related("job"):
         if attempt.job.state in ("PLACED", "STARTING"):
-            launch.launch(attempt.pk)
+            launch.launch([attempt.pk])
         elif attempt.job.state == "STOPPING":
             launch.stop(attempt.pk)
         elif attempt.job.state == "CLEANING":

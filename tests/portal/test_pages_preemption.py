@@ -16,7 +16,7 @@ def test_the_victim_reads_for_whom_and_until_when_the_winner_for_what(
     builders.node("a", cards=4)
     victim = builders.job(alice, gpus=4, priority="low", grace_s=120)
     cycle.serve()
-    launch.launch(Attempt.objects.get(job=victim).pk)
+    launch.launch([Attempt.objects.get(job=victim).pk])
     winner = builders.job(bob, gpus=4, priority="high")
     cycle.serve()
     asked_at = datetime(2026, 12, 2, 12, 1, 10, tzinfo=UTC)

@@ -64,12 +64,12 @@ def test_nothing_is_started_or_signalled_and_the_rest_goes_on(alice, node_side):
     placed, running, ending = (builders.job(alice) for _ in range(3))
     cycle.serve(always=True)
     for job in (running, ending):
-        launch.launch(Attempt.objects.get(job=job).pk)
+        launch.launch([Attempt.objects.get(job=job).pk])
     freeze()
     node_side.asked.clear()
     for job in (placed, running):
         jobs.cancel(person(alice), running, at=clock.now()) if job == running else None
-        launch.launch(Attempt.objects.get(job=job).pk)
+        launch.launch([Attempt.objects.get(job=job).pk])
         launch.stop(Attempt.objects.get(job=job).pk)
     reconcile.reconcile()
 
@@ -88,7 +88,7 @@ def test_the_patience_with_a_starting_job_begins_anew_when_it_is_lifted(alice, n
     job = builders.job(alice)
     cycle.serve(always=True)
     node_side.deaf_after = {("a", "prepare")}
-    launch.launch(Attempt.objects.get(job=job).pk)
+    launch.launch([Attempt.objects.get(job=job).pk])
     freeze()
     late = clock.now() - timedelta(seconds=settings.GANGWAY_LAUNCH_PATIENCE_S + 1)
     Attempt.objects.update(began_at=late)

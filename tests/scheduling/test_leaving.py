@@ -28,7 +28,7 @@ def running(user, **order) -> tuple[Job, Attempt]:
 def started(job: Job) -> Attempt:
     cycle.serve(always=True)
     attempt = Attempt.objects.get(job=job, ended_at=None)
-    launch.launch(attempt.pk)
+    launch.launch([attempt.pk])
     job.refresh_from_db()
     assert job.state == "RUNNING"
     return attempt

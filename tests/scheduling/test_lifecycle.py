@@ -31,7 +31,7 @@ def placed(user, **order) -> tuple[Job, Attempt]:
 
 def running(user, **order) -> tuple[Job, Attempt]:
     job, attempt = placed(user, **order)
-    launch.launch(attempt.pk)
+    launch.launch([attempt.pk])
     job.refresh_from_db()
     assert job.state == "RUNNING"
     return job, attempt
@@ -80,7 +80,7 @@ def test_an_end_heard_before_the_start_was_acknowledged_is_both(alice, node_side
     builders.node("a")
     job, attempt = placed(alice)
     node_side.deaf_after.add(("a", "go"))
-    launch.launch(attempt.pk)
+    launch.launch([attempt.pk])
     assert state(job) == "STARTING"
     node_side.end(attempt.run_id)
 
@@ -94,9 +94,9 @@ def test_a_lost_answer_to_go_starts_nothing_twice(alice, node_side):
     builders.node("a")
     job, attempt = placed(alice)
     node_side.deaf_after = {("a", "go")}
-    launch.launch(attempt.pk)
+    launch.launch([attempt.pk])
     node_side.deaf_after = set()
-    launch.launch(attempt.pk)
+    launch.launch([attempt.pk])
 
     assert state(job) == "RUNNING"
     assert node_side.starts == 1
@@ -107,7 +107,7 @@ def test_a_busy_node_is_left_out_and_the_job_waits_again(alice, node_side):
     node_side.refuses["a"] = ("card_busy", "node")
     job, attempt = placed(alice)
 
-    launch.launch(attempt.pk)
+    launch.launch([attempt.pk])
     launch.stop(attempt.pk)
 
     assert state(job) == "PENDING"
@@ -123,7 +123,7 @@ def test_a_job_that_wants_no_second_try_fails_with_the_first_refusal(alice, node
     node_side.refuses["a"] = node_side.refuses["b"] = ("card_busy", "node")
     job, attempt = placed(alice, requeue=False)
 
-    launch.launch(attempt.pk)
+    launch.launch([attempt.pk])
     launch.stop(attempt.pk)
 
     assert state(job) == "FAILED"
@@ -137,7 +137,7 @@ def test_a_job_that_never_gets_started_is_held_after_five_tries(alice, node_side
     for _ in range(5):
         cycle.serve(always=True)
         attempt = Attempt.objects.get(job=job, ended_at=None)
-        launch.launch(attempt.pk)
+        launch.launch([attempt.pk])
         launch.stop(attempt.pk)
 
     job.refresh_from_db()
@@ -155,7 +155,7 @@ def test_a_job_two_nodes_refuse_as_its_own_matter_fails(alice, node_side):
     for _ in range(2):
         cycle.serve()
         attempt = Attempt.objects.get(job=job, ended_at=None)
-        launch.launch(attempt.pk)
+        launch.launch([attempt.pk])
         launch.stop(attempt.pk)
 
     assert state(job) == "FAILED"
@@ -166,7 +166,7 @@ def test_the_only_node_refusing_it_is_enough(alice, node_side):
     builders.node("a")
     node_side.refuses["a"] = ("no_workdir", "job")
     job, attempt = placed(alice)
-    launch.launch(attempt.pk)
+    launch.launch([attempt.pk])
     launch.stop(attempt.pk)
 
     assert state(job) == "FAILED"
@@ -178,7 +178,7 @@ def test_one_part_refused_stops_the_others_before_they_start(alice, node_side):
     node_side.refuses["b"] = ("disk_full", "node")
     job, attempt = placed(alice, gpus=16, nodes=2)
 
-    launch.launch(attempt.pk)
+    launch.launch([attempt.pk])
     launch.stop(attempt.pk)
 
     assert node_side.starts == 0
@@ -191,7 +191,7 @@ def test_a_gang_runs_when_all_its_parts_have_started(alice, node_side):
     builders.node("b")
     job, attempt = placed(alice, gpus=16, nodes=2)
     node_side.deaf_after = {("b", "go")}
-    launch.launch(attempt.pk)
+    launch.launch([attempt.pk])
     assert state(job) == "STARTING"
 
     look_at_all()
@@ -260,14 +260,14 @@ def test_a_cancel_while_starting_leaves_a_tombstone_before_the_go(alice, node_si
     builders.node("a")
     job, attempt = placed(alice)
     node_side.silent.add("a")
-    launch.launch(attempt.pk)
+    launch.launch([attempt.pk])
     jobs.cancel(person(alice), job, at=clock.now())
     launch.stop(attempt.pk)
     assert state(job) == "STOPPING"
     node_side.silent.clear()
 
     launch.stop(attempt.pk)
-    launch.launch(attempt.pk)
+    launch.launch([attempt.pk])
 
     assert state(job) == "CANCELLED"
     assert node_side.starts == 0
@@ -291,7 +291,7 @@ def test_a_node_that_never_answers_loses_the_job_by_its_own_word_only(alice, nod
     settings.GANGWAY_LAUNCH_PATIENCE_S = 0
     job, attempt = placed(alice)
     node_side.silent.add("a")
-    launch.launch(attempt.pk)
+    launch.launch([attempt.pk])
     Attempt.objects.filter(pk=attempt.pk).update(began_at=clock.now() - timedelta(minutes=5))
     reconcile.reconcile()
     assert state(job) == "STOPPING"

@@ -46,7 +46,7 @@ def run(user, **more):
     """A job that runs."""
     job = builders.job(user, **more)
     cycle.serve()
-    launch.launch(Attempt.objects.get(job=job, ended_at=None).pk)
+    launch.launch([Attempt.objects.get(job=job, ended_at=None).pk])
     job.refresh_from_db()
     assert job.state == "RUNNING"
     return job
@@ -258,7 +258,7 @@ def test_who_was_stopped_a_moment_ago_is_left_alone(alice, bob, scripted):
     cycle.serve()
     leave(scripted, victim)
     cycle.serve()
-    launch.launch(Attempt.objects.get(job=winner).pk)
+    launch.launch([Attempt.objects.get(job=winner).pk])
     attempt = Attempt.objects.get(job=winner)
     scripted.end(attempt.run_id)
     reports.hear(Node.objects.get().pk, [scripted.report("a", attempt.run_id)], at=clock.now())

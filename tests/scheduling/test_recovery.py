@@ -133,7 +133,7 @@ def test_a_launch_nobody_answers_waits_longer_each_time_and_lets_others_by(
         Job.objects.filter(pk=job.pk).update(eligible_at=None)
         cycle.serve(always=True)
         attempt = Attempt.objects.get(job=job, ended_at=None)
-        launch.launch(attempt.pk)
+        launch.launch([attempt.pk])
         late = clock.now() - timedelta(seconds=settings.GANGWAY_LAUNCH_PATIENCE_S + 1)
         Attempt.objects.filter(pk=attempt.pk).update(began_at=late)
         reconcile.reconcile()
@@ -152,7 +152,7 @@ def test_a_port_that_is_taken_costs_no_node_and_the_next_try_takes_another(alice
     job = builders.job(alice)
     cycle.serve(always=True)
     attempt = Attempt.objects.get(job=job, ended_at=None)
-    launch.launch(attempt.pk)
+    launch.launch([attempt.pk])
     launch.stop(attempt.pk)
     node_side.refuses.clear()
 
