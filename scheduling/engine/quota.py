@@ -93,17 +93,6 @@ class Ledger:
             for limit in self._limits_of(team, gpu_model)
         )
 
-    def borrowed_milli(self, team: int, gpu_model: str) -> int:
-        """Return how much the team holds above its nominal: reclaimable, if it may be taken back.
-
-        Where neither it nor a team above has a quota, nothing is borrowed from anybody.
-        """
-        over = [
-            max(0, self._held[limit.team, limit.gpu_model][0] - limit.nominal_milli)
-            for limit in self._limits_of(team, gpu_model)
-        ]
-        return max(over, default=0)
-
     def apart(self, one: int, other: int) -> tuple[list[int], list[int]]:
         """Return the ways up from two teams to below the nearest team above both."""
         return self._tree.apart(one, other)

@@ -37,6 +37,11 @@ def most(ledger: Ledger, team: int, who: Who = SOFT) -> int:
     return max(n for n in range(200) if not ledger.blockers(team, "", Amount(n * 1000, 0, 0), who))
 
 
+def borrowed(ledger: Ledger, team: int) -> int:
+    """How much a team holds above its own."""
+    return max(max(0, held - nominal) for held, nominal in ledger.held_of(team, ""))
+
+
 def of(limits: list[Limit], uses: tuple[Use, ...] = ()) -> Ledger:
     return Ledger(teams(len(limits) - 1), limits, uses)
 
@@ -85,7 +90,7 @@ def test_a_team_without_a_quota_owns_nothing_and_borrows_everything() -> None:
     limits = cohort((6, None, None))
     ledger = Ledger([*teams(1), Team(9, "guest", 1)], limits)
     assert most(ledger, 9) == 6
-    assert not ledger.is_owed(9, "", 0) or ledger.borrowed_milli(9, "") == 0
+    assert not ledger.is_owed(9, "", 0) or borrowed(ledger, 9) == 0
 
 
 def test_work_that_cannot_be_taken_back_never_takes_what_others_are_owed() -> None:
@@ -98,7 +103,7 @@ def test_whatever_is_borrowed_can_be_given_back() -> None:
     ledger = of(cohort((4, None, None), (4, None, None)), (gpus(2, 4, firm=True), gpus(2, 4)))
     asked = Amount(4000, 0, 0)
     assert [r.code for r in ledger.blockers(3, "", asked, FIRM)] == ["QuotaNominal"]
-    assert ledger.is_owed(3, "", 4000) and ledger.borrowed_milli(2, "") == 4000
+    assert ledger.is_owed(3, "", 4000) and borrowed(ledger, 2) == 4000
     ledger.charge(2, "", Amount(-4000, 0, 0), SOFT)
     assert ledger.blockers(3, "", asked, FIRM) == ()
 
@@ -239,7 +244,7 @@ def test_above_a_nominal_with_nobody_above_there_is_only_work_that_can_be_taken_
 def test_what_a_queue_holds_above_its_guarantee_is_what_another_may_reclaim() -> None:
     """Q1 has a guarantee of 20 and uses 60 of 60: Q2 may take back 40."""
     ledger = of(cohort((20, None, None), (40, None, None)), (gpus(2, 60),))
-    assert ledger.borrowed_milli(2, "") == 40_000
+    assert borrowed(ledger, 2) == 40_000
     assert ledger.is_owed(3, "", 40_000) and not ledger.is_owed(3, "", 41_000)
 
 
@@ -260,7 +265,7 @@ def test_an_over_quota_sibling_is_who_owes_whatever_protected_neighbours_hold() 
     ]
     ledger = Ledger(tree, limits, [gpus(5, 110), gpus(3, 90)])
     assert ledger.is_owed(4, "", 100_000)
-    assert (ledger.borrowed_milli(3, ""), ledger.borrowed_milli(5, "")) == (0, 110_000)
+    assert (borrowed(ledger, 3), borrowed(ledger, 5)) == (0, 110_000)
 
 
 def test_a_restart_takes_its_quota_anew() -> None:
